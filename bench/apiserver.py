@@ -29,13 +29,13 @@ import attrs
 
 from bench.machine import describe, line
 from bench.reaching import Client
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.model.calls import ADMIN, RequestTarget, WriteOptions
-from vworkspace_apiserver.server import ApiServer
+from kubelab.http.serving import serve
+from kubelab.model.calls import ADMIN, RequestTarget, WriteOptions
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
+from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.process.yaml_documents import read_documents
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "manifests" / "crds"

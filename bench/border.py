@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.machine import describe, line
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.secret_material import redact
 from vworkspace_core.api.admission import check_application_instance
 from vworkspace_core.api.codec import read_application_instance, unstructure
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.secret_material import redact
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "apps.vworkspace.io/v1alpha1",

@@ -32,15 +32,15 @@ from bench.operators import BIN, ROOT, Program, processor_seconds
 from bench.reaching import AGENT, Access, Client
 from bench.stage import everything_for
 from bench.writes import POLICY
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_app.boxes.load import load_box, runnable
-from vworkspace_app.trials.world import BoxWorld
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
-from vworkspace_core.composites.observe import observe_live
-from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
+from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.boxes.decide import BoxContext, composite_of, decide
+from purekube.composites.observe import observe_live
+from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
+from purekube_run.boxes.load import load_box, runnable
+from purekube_run.trials.world import BoxWorld
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
 CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"

@@ -28,9 +28,9 @@ import msgspec
 from bench.machine import describe
 from bench.operators import CLUSTER, Program, Stage, Start, kopfs, ours, stage, started
 from bench.stage import SPACES
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.apimachinery.timestamps import format_time
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.timestamps import format_time
 
 SPACE: Final = SPACES[0]
 PATIENCE: Final = 300.0

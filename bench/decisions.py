@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import cycle
 
 from bench.machine import describe, line
+from purekube.controller.decision import Decision
 from tests.support.instance_worlds import (
     CONTEXT,
     NAMESPACE,
@@ -22,7 +23,6 @@ from tests.support.instance_worlds import (
     written,
 )
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import REMEMBERED
 from vworkspace_core.instances.reconcile import reconcile

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from bench.machine import describe
-from vworkspace_core.cel import Budget, CelError, Environment, compile_expression
-from vworkspace_core.cel.types import DYN
+from purekube.cel import Budget, CelError, Environment, compile_expression
+from purekube.cel.types import DYN
 
 EXPRESSIONS = [
     "self.spec.replicas",

@@ -18,16 +18,16 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import Cluster, User
 
 from bench.machine import describe, line
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.informer.machine import step
-from vworkspace_core.controller.informer.messages import PutObject
-from vworkspace_core.controller.informer.state import InformerState
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_kube import KubeApiClient
-from vworkspace_kube.errors import RequestInfo
-from vworkspace_kube.watch import decode_line
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.informer.machine import step
+from purekube.controller.informer.messages import PutObject
+from purekube.controller.informer.state import InformerState
+from purekube.controller.informer.store import ObjectStore
+from purekube_http import KubeApiClient
+from purekube_http.errors import RequestInfo
+from purekube_http.watch import decode_line
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.process.clock import SystemClock
 
 OBJECTS = 1000
 CHUNK = 256 * 1024

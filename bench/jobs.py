@@ -21,27 +21,27 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
+from kubelab.http.serving import serve as serve_cluster
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.ports import WatchEventType
+from purekube_http import KubeApiClient
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.process.clock import SystemClock
 from tests.support.builders import NAMESPACE, condition
 from tests.support.embedded_server import config_of
 from tests.support.jobs import CLUSTER_ID, instance
-from vworkspace_apiserver.http.serving import serve as serve_cluster
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control
-from vworkspace_kube import KubeApiClient
 from vworkspace_odoo import HttpControlPlane
 
 OWN_NAMESPACE = "vworkspace-system"

@@ -24,30 +24,30 @@ import msgspec
 from bench.burst import instance
 from bench.operators import CLUSTER
 from bench.stage import SPACES
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.manager.manager import Manager
-from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import APPLIED_HASH
-from vworkspace_core.apimachinery.errors import KindMissing
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
-from vworkspace_core.apimachinery.resources import (
+from kubelab.clock import VirtualClock, virtual_loop
+from kubelab.flux import run as run_flux
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import KindMissing
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from vworkspace_core.apimachinery.resources import CLUSTER as CLUSTER_KIND
-from vworkspace_core.controller.shard import WHOLE, Shard
+from purekube.apimachinery.resources import CLUSTER as CLUSTER_KIND
+from purekube.controller.shard import WHOLE, Shard
+from purekube.ports import ListPage, WatchEvent, WatchEventType
+from purekube_run.process.clock import SystemClock
+from vworkspace_app.manager.manager import Manager
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
-from vworkspace_fake.clock import VirtualClock, virtual_loop
-from vworkspace_fake.flux import run as run_flux
-from vworkspace_fake.flux.crds import flux_crds
 
 __all__ = ["Made", "resident_megabytes", "space_of"]
 

@@ -15,7 +15,7 @@ import attrs
 
 from bench import writes
 from bench.reaching import Access
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
+from purekube_kit.kube_apiserver import OPERATOR_USER
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -18,6 +18,7 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
+from purekube_run.process.clock import SystemClock
 from tests.support.agent_site import Site
 from tests.support.builders import condition
 from tests.support.control_planes import served
@@ -26,7 +27,6 @@ from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs.events import condition_events

@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.machine import describe, line
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, LEASE, NAMESPACE
+from purekube.apimachinery.timestamps import microtime
+from purekube.ports import PatchType
 from tests.support.browser import browser, missing
 from tests.support.commands import free_port
 from tests.support.page_site import Follower, degraded, get, instance, instance_ref, ready
 from tests.support.server_thread import served
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import install
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, LEASE, NAMESPACE
-from vworkspace_core.apimachinery.timestamps import microtime
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.flux.crds import flux_crds
 
 ROUNDS: Final = 20
 FOLLOWERS: Final = 10

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from vworkspace_apiserver.http.serving import kubeconfig
+from kubelab.http.serving import kubeconfig
 
 __all__ = ["AGENT", "Access", "Client"]
 

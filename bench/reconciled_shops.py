@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
-from vworkspace_core.reconcilers import Object, Reconciler, Request, Result, resource
+from purekube.reconcilers import Object, Reconciler, Request, Result, resource
 
 
 @attrs.frozen

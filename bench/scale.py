@@ -34,15 +34,11 @@ from bench.burst import MERGE, ApiClient, client, instance, release_status, sour
 from bench.machine import describe
 from bench.made_up import Made, resident_megabytes, space_of
 from bench.operators import BIN, CLUSTER, Program, Stage, program, stage
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.shard import WHOLE, Shard
 from tests.support.commands import free_port
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    HELM_RELEASE,
-    OCI_REPOSITORY,
-)
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.shard import WHOLE, Shard
 
 PATIENCE: Final = 3600.0
 FLUX_AT_ONCE: Final = 8

@@ -23,8 +23,8 @@ from bench.machine import describe, line
 from bench.operators import CLUSTER, Stage, Start, kopfs, ours, stage, started
 from bench.reaching import Access, Client
 from bench.stage import SPACES
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 
 PATIENCE = 900.0
 TOUCHED = "idle-0"

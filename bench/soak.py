@@ -25,8 +25,8 @@ from bench.machine import describe, line
 from bench.operators import Program, Stage, ours, stage, started
 from bench.reaching import Client
 from bench.side_by_side import PATIENCE, instance, is_ready, space_of
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
 
 __all__ = ["Sample", "complaints", "main", "soak"]
 

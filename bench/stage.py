@@ -19,20 +19,20 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from bench.reaching import Access
 from bench.writes import POLICY
+from kubelab.flux import FluxBehaviour, FluxSimulator, run
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.simulation.workers import workers
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CLUSTER_ROLE_BINDING, NAMESPACE
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient
+from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
+from purekube_run.process.clock import SystemClock
 from tests.support.definitions import have_defined
-from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.embedded.access import audited
 from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CLUSTER_ROLE_BINDING, NAMESPACE
-from vworkspace_core.ports import KubeApi
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.workers import workers
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
-from vworkspace_kube import KubeApiClient
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
 """The managed namespaces: a cluster has many, and Helm's storage is searched namespace by namespace."""

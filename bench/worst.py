@@ -48,12 +48,10 @@ from bench.reaching import Client
 from bench.side_by_side import PATIENCE, instance, is_ready
 from bench.stage import SPACES
 from bench.turns import LongestTurn
-from tests.support.operation_worlds import operation_manifest, template
-from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.webhooks.answers import GATED_PATH
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import (
+from kubelab.downstream.crds import downstream_crds
+from kubelab.http.authority import certificates_for
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -62,8 +60,10 @@ from vworkspace_core.apimachinery.resources import (
     VELERO_BACKUP,
     VOLUME_SNAPSHOT_CLASS,
 )
+from tests.support.operation_worlds import operation_manifest, template
+from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
+from vworkspace_app.webhooks.answers import GATED_PATH
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_fake.downstream.crds import downstream_crds
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[1]

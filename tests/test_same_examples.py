@@ -70,7 +70,7 @@ def test_the_same_examples_with_CI_and_without_whatever_is_set_and_imported() ->
         "CHAOS_EXAMPLES": "1",
         "CHAOS_SEED": "99",
     }
-    assert tried(PYTHONHASHSEED="1") == tried("-p", "vworkspace_apiserver.server", **hostile)
+    assert tried(PYTHONHASHSEED="1") == tried("-p", "kubelab.server", **hostile)
 
 
 @pytest.mark.slow

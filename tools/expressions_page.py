@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from vworkspace_core.cel import LIBRARIES, LIMITS
+from purekube.cel import LIBRARIES, LIMITS
 
 EXAMPLES = (
     ("self.spec.replicas * 2", "6"),

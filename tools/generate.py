@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from purekube.boxes.published import crd_document, json_schema
+from purekube_run.process.yaml_documents import Format, dump
 from tools.chart.files import chart
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
@@ -17,10 +19,8 @@ from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
 from vworkspace_app.install.alerts import alerts_file
 from vworkspace_app.install.kustomize import bases
-from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.settings import shown
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.boxes.published import crd_document, json_schema
 
 
 @cache

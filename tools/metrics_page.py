@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from purekube.controller.health import DEFAULT_BOUNDS as B
 from vworkspace_app.observability.catalogue import CATALOGUE
-from vworkspace_core.controller.health import DEFAULT_BOUNDS as B
 
 _SLACK, _STALE = f"{B.slack:g} s", f"{B.stale:g} s"
 _BOTH, _HEALTH, _READY = "both", "`/healthz`", "`/readyz`"

@@ -9,11 +9,11 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 _PACKAGES: Final = (
     ("core", "core/vworkspace_core"),
     ("the app", "app/vworkspace_app"),
-    ("adapter: Kubernetes", "adapters/kube/vworkspace_kube"),
+    ("adapter: Kubernetes", "adapters/kube/purekube_http"),
     ("adapter: Odoo", "adapters/odoo/vworkspace_odoo"),
-    ("laboratory: the embedded API server", "adapters/fake/vworkspace_apiserver"),
+    ("laboratory: the embedded API server", "adapters/fake/kubelab"),
     ("laboratory: simulated controllers and control plane", "adapters/fake/vworkspace_fake"),
-    ("kit for users' tests", "kit/vworkspace_kit"),
+    ("kit for users' tests", "kit/purekube_kit"),
     ("tools of the repository", "tools"),
 )
 

@@ -8,11 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml
-from vworkspace_core.api.codec import read_operation
-from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     HELM_RELEASE,
     NAMESPACE,
@@ -22,6 +19,9 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
+from purekube_run.process.yaml_documents import Format, dump, parse_yaml
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
+from purekube_run.process.terminal import VisibleStream
 from vworkspace_app.missing_packages import answered, lacking
-from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
-from vworkspace_app.process.terminal import VisibleStream
 
 _ESCAPED = "vworkspace.escaped"
 

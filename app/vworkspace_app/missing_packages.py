@@ -13,7 +13,7 @@ from vworkspace_app import VERSION
 
 INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
 INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
-LABORATORY: Final = ("vworkspace_apiserver", "vworkspace_fake")
+LABORATORY: Final = ("kubelab", "vworkspace_fake")
 """The import packages of the embedded servers and of their simulated controllers."""
 
 ONLY_EMBEDDED: Final = ("cryptography", "httptools")

@@ -10,35 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from purekube.apimachinery.errors import OperatorError
+    from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+    from purekube.apimachinery.meta import Condition, ObjectMeta
+    from purekube.apimachinery.problems import ValidationProblems
+    from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
+    from purekube.apimachinery.structuring import read_meta
+    from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, Finalizer, MergePatch, Snapshot
+    from purekube.controller.execute import PassRules
+    from purekube.controller.reconcile import ReconcileResult, run_pass
+    from purekube.controller.requeue import Requeue
     from vworkspace_core.api.application_instance import ApplicationInstance
     from vworkspace_core.api.codec import read_application_instance, read_operation
     from vworkspace_core.api.crd import crd_manifests
     from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
     from vworkspace_core.api.operation import Operation
-    from vworkspace_core.apimachinery.errors import OperatorError
-    from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-    from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
-    from vworkspace_core.apimachinery.problems import ValidationProblems
-    from vworkspace_core.apimachinery.resources import (
-        APPLICATION_INSTANCE,
-        CUSTOM_RESOURCE_DEFINITION,
-        NAMESPACE,
-        OPERATION,
-    )
-    from vworkspace_core.apimachinery.structuring import read_meta
-    from vworkspace_core.controller.decision import (
-        Apply,
-        Create,
-        Decision,
-        Delete,
-        Failure,
-        Finalizer,
-        MergePatch,
-        Snapshot,
-    )
-    from vworkspace_core.controller.execute import PassRules
-    from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-    from vworkspace_core.controller.requeue import Requeue
     from vworkspace_core.instances.context import Context, InstanceObserved, Settings
     from vworkspace_core.instances.observe import observe_live
     from vworkspace_core.instances.reconcile import reconcile
@@ -92,47 +78,47 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "APPLICATION_INSTANCE": "vworkspace_core.apimachinery.resources",
-    "CUSTOM_RESOURCE_DEFINITION": "vworkspace_core.apimachinery.resources",
+    "APPLICATION_INSTANCE": "purekube.apimachinery.resources",
+    "CUSTOM_RESOURCE_DEFINITION": "purekube.apimachinery.resources",
     "FIELD_MANAGER": "vworkspace_core.api.labels",
     "FINALIZER": "vworkspace_core.api.labels",
-    "NAMESPACE": "vworkspace_core.apimachinery.resources",
-    "OPERATION": "vworkspace_core.apimachinery.resources",
+    "NAMESPACE": "purekube.apimachinery.resources",
+    "OPERATION": "purekube.apimachinery.resources",
     "ApplicationInstance": "vworkspace_core.api.application_instance",
-    "Apply": "vworkspace_core.controller.decision",
-    "Condition": "vworkspace_core.apimachinery.meta",
+    "Apply": "purekube.controller.decision",
+    "Condition": "purekube.apimachinery.meta",
     "Context": "vworkspace_core.instances.context",
-    "Create": "vworkspace_core.controller.decision",
-    "Decision": "vworkspace_core.controller.decision",
-    "Delete": "vworkspace_core.controller.decision",
-    "Failure": "vworkspace_core.controller.decision",
-    "Finalizer": "vworkspace_core.controller.decision",
+    "Create": "purekube.controller.decision",
+    "Decision": "purekube.controller.decision",
+    "Delete": "purekube.controller.decision",
+    "Failure": "purekube.controller.decision",
+    "Finalizer": "purekube.controller.decision",
     "InstanceObserved": "vworkspace_core.instances.context",
-    "Kind": "vworkspace_core.apimachinery.manifest",
-    "Manifest": "vworkspace_core.apimachinery.manifest",
-    "MergePatch": "vworkspace_core.controller.decision",
-    "ObjectMeta": "vworkspace_core.apimachinery.meta",
-    "ObjectRef": "vworkspace_core.apimachinery.manifest",
+    "Kind": "purekube.apimachinery.manifest",
+    "Manifest": "purekube.apimachinery.manifest",
+    "MergePatch": "purekube.controller.decision",
+    "ObjectMeta": "purekube.apimachinery.meta",
+    "ObjectRef": "purekube.apimachinery.manifest",
     "Operation": "vworkspace_core.api.operation",
     "OperationContext": "vworkspace_core.operations.context",
     "OperationObserved": "vworkspace_core.operations.context",
     "OperationSettings": "vworkspace_core.operations.settings",
-    "OperatorError": "vworkspace_core.apimachinery.errors",
-    "ReconcileResult": "vworkspace_core.controller.reconcile",
-    "PassRules": "vworkspace_core.controller.execute",
-    "Requeue": "vworkspace_core.controller.requeue",
+    "OperatorError": "purekube.apimachinery.errors",
+    "ReconcileResult": "purekube.controller.reconcile",
+    "PassRules": "purekube.controller.execute",
+    "Requeue": "purekube.controller.requeue",
     "Settings": "vworkspace_core.instances.context",
-    "Snapshot": "vworkspace_core.controller.decision",
-    "ValidationProblems": "vworkspace_core.apimachinery.problems",
+    "Snapshot": "purekube.controller.decision",
+    "ValidationProblems": "purekube.apimachinery.problems",
     "crd_manifests": "vworkspace_core.api.crd",
     "observe_live": "vworkspace_core.instances.observe",
     "observe_operation_live": "vworkspace_core.operations.observe",
     "read_application_instance": "vworkspace_core.api.codec",
-    "read_meta": "vworkspace_core.apimachinery.structuring",
+    "read_meta": "purekube.apimachinery.structuring",
     "read_operation": "vworkspace_core.api.codec",
     "reconcile": "vworkspace_core.instances.reconcile",
     "reconcile_operation": "vworkspace_core.operations.reconcile",
-    "run_pass": "vworkspace_core.controller.reconcile",
+    "run_pass": "purekube.controller.reconcile",
 }
 """The module of each name, loaded on first use, since most programs need few."""
 

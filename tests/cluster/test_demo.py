@@ -8,16 +8,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import CLUSTER, EVENT, NAMESPACE
+from purekube_http import KubeApiClient, load_config
+from purekube_run.controller.lookups import all_of
 from tests.support.cluster_environment import RIGHTS
 from tests.support.commands import Ended, Running, run
 from tests.support.definitions import have_defined
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
-from vworkspace_app.controller.lookups import all_of
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import CLUSTER, EVENT, NAMESPACE
-from vworkspace_kube import KubeApiClient, load_config
 
 _WHOLE_CLUSTER: tuple[Kind, ...] = (NAMESPACE, CLUSTER, RIGHTS["ClusterRole"], RIGHTS["ClusterRoleBinding"])
 

@@ -11,12 +11,12 @@ from typing import Final
 import anyio
 import attrs
 
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, SECRET
 from tests.support.real_site import RealSite, real_site
 from tests.support.servers import alone
 from tools.cluster.up import Cluster
 from vworkspace_core.api.labels import JOB_STORE
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, SECRET
 from vworkspace_fake.controlplane import JobEntry
 
 FIRST, SECOND = "1.0.0", "1.1.0"

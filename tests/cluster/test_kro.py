@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from purekube.apimachinery.errors import KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube_http import KubeApiClient, load_config
 from tests.support.kube_client import RemoteHands
 from tests.support.patience import PATIENCE
 from tools.cluster.up import Cluster
-from vworkspace_core.apimachinery.errors import KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_kube import KubeApiClient, load_config
 
 GRAPH = Kind("kro.run", "v1alpha1", "ResourceGraphDefinition", "resourcegraphdefinitions", namespaced=False)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import anyio
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube_http import KubeApiClient, load_config
+from purekube_run.controller.lookups import all_of, find
 from tests.docs.markdown import ROOT
 from tests.docs.tutorial import Tutorial
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
-from vworkspace_app.controller.lookups import all_of, find
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_kube import KubeApiClient, load_config
 
 _REGISTRY = "oci://registry.example.com/charts"
 _NAMESPACE = "org-myteam"

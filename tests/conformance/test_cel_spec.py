@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from vworkspace_core.cel import CelError, CelSyntaxError, Environment, compile_expression
-from vworkspace_core.cel.types import DYN
-from vworkspace_core.cel.values import OptionalValue, TypeValue, Uint, is_number, type_name
+from purekube.cel import CelError, CelSyntaxError, Environment, compile_expression
+from purekube.cel.types import DYN
+from purekube.cel.values import OptionalValue, TypeValue, Uint, is_number, type_name
 
 FILE: Final = Path(os.environ.get("CEL_CASES") or Path(__file__).parents[3] / "shared" / "cel" / "cases.json")
 CASES: Final[list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else []

@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
+from purekube.apimachinery.errors import Unavailable
 from tests.support.control_planes import Admin, quick_server, served
 from tests.support.effort import unused_name
 from tests.support.patience import PATIENCE
-from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_odoo import HttpControlPlane

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.calls import RequestTarget
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from tests.support.cluster_choice import real_server
 from tests.support.conversations import MISSING, SAMPLE, InProcess, OverHttp, Partner, Turn, definition, hold
 from tests.support.effort import unused_name
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.model.calls import RequestTarget
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 
 ONE = {"spec": {"size": 1}}
 TWO = {"spec": {"size": 2}}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from purekube.controller.drift import needs_apply
+from purekube.schema.builtin import built_in_schema
 from tests.support.plain_http import WIRES
-from vworkspace_core.controller.drift import needs_apply
-from vworkspace_core.schema.builtin import built_in_schema
 
 APPLY = "application/apply-patch+yaml"
 LABELS = {"app": "a"}

@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import EVENT, NAMESPACE
+from purekube.controller.events.series import Observed
+from purekube.ports import KubernetesEvent
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.process.clock import SystemClock
 from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
 from tests.support.patience import PATIENCE
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
-from vworkspace_core.controller.events.series import Observed
-from vworkspace_core.ports import KubernetesEvent
 
 CORE_EVENT = Kind("", "v1", "Event", "events")
 

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import Invalid
 from tests.support.kube_ports import FACES, Examined, Open, examine
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.job_store import MemoryJobStore

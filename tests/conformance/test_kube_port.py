@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -21,9 +20,10 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Stale,
 )
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
-from vworkspace_core.ports import PatchType, Propagation, WatchEvent, WatchEventType
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
+from purekube.ports import PatchType, Propagation, WatchEvent, WatchEventType
+from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
 
 Check = Callable[[Examined], Awaitable[None]]
 ABSENT = Kind("nobody.example", "v1", "Nothing", "nothings")

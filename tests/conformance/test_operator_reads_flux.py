@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
+from purekube.apimachinery.resources import HELM_CHART, OCI_REPOSITORY
 from tests.support.flux_scenarios import SCENARIOS, SLOW
 from tests.support.flux_simulated_stage import SimulatedStage
-from vworkspace_core.apimachinery.resources import HELM_CHART, OCI_REPOSITORY
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.release_state import ReleaseState, classify
 

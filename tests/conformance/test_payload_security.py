@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from purekube.apimachinery.errors import Invalid
 from tests.support.effort import effort
 from tests.support.jobs import CLUSTER_ID
 from tests.support.jobs import instance as manifest
 from tests.support.work import calls_of
-from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.jobs.payload_security import Security, Signatures, in_force, signed_content
 from vworkspace_core.jobs.result import JobOutcome, Reason
 from vworkspace_core.jobs.scope import JobScope

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from purekube_kit.kube_apiserver import Assets, CannotStart, apiserver_command, assets_of, etcd_command, started
 from tests.support.patience import PATIENCE
-from vworkspace_kit.kube_apiserver import Assets, CannotStart, apiserver_command, assets_of, etcd_command, started
 
 SERVES = """#!{python}
 import http.server, os, signal, ssl, sys

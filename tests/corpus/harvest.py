@@ -14,12 +14,12 @@ from typing import Any
 
 import attrs
 
+from purekube.controller.informer import machine as informer
+from purekube.controller.informer.state import DEFAULT_POLICY, InformerState
+from purekube.controller.lease import machine as lease
+from purekube.controller.lease.state import LeaseState
 from tests.corpus.neutral import Json, UnsayableError, canonical, decision_data, to_data
 from tests.corpus.play import DECISIONS
-from vworkspace_core.controller.informer import machine as informer
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerState
-from vworkspace_core.controller.lease import machine as lease
-from vworkspace_core.controller.lease.state import LeaseState
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.jobs import machine
 from vworkspace_core.jobs.scope import JobScope

@@ -15,7 +15,21 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core import ports
+from purekube import ports
+from purekube.apimachinery import errors
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.structuring import structure
+from purekube.apimachinery.timestamps import Instant
+from purekube.controller import machine
+from purekube.controller.decision import Decision, Failure
+from purekube.controller.informer import messages as informer
+from purekube.controller.informer.state import InformerPolicy
+from purekube.controller.lease import messages as lease
+from purekube.controller.lease.peers import Disagreement
+from purekube.controller.lease.record import LeasePolicy
+from purekube.controller.requeue import RequeuePace
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.cluster import Cluster
@@ -23,24 +37,10 @@ from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.unreadable import Unreadable
-from vworkspace_core.apimachinery import errors
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.structuring import structure
-from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
-from vworkspace_core.controller import machine
-from vworkspace_core.controller.decision import Decision, Failure
-from vworkspace_core.controller.informer import messages as informer
-from vworkspace_core.controller.informer.state import InformerPolicy
-from vworkspace_core.controller.lease import messages as lease
-from vworkspace_core.controller.lease.peers import Disagreement
-from vworkspace_core.controller.lease.record import LeasePolicy
-from vworkspace_core.controller.requeue import RequeuePace
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings

@@ -14,6 +14,10 @@ from typing import Any, Final
 import anyio
 import attrs
 
+from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from tests.corpus.neutral import Json, to_data
 from tests.support.e2e_world import (
     AGENT_TOKEN,
@@ -33,12 +37,8 @@ from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
 from tests.support.servers import Face, _start
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 __all__ = ["STORIES", "Story", "record"]
 

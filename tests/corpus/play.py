@@ -7,13 +7,13 @@ beginning and what happens to them, one `[event, time]` after the other.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from purekube.controller.informer import machine as informer
+from purekube.controller.informer.state import InformerState
+from purekube.controller.lease import machine as lease
+from purekube.controller.lease.state import LeaseContext, LeaseState
+from purekube.controller.shard import Shard
 from tests.corpus.neutral import Json, decision_data, from_data, to_data
 from vworkspace_core.clusters.decision import decide as decide_cluster
-from vworkspace_core.controller.informer import machine as informer
-from vworkspace_core.controller.informer.state import InformerState
-from vworkspace_core.controller.lease import machine as lease
-from vworkspace_core.controller.lease.state import LeaseContext, LeaseState
-from vworkspace_core.controller.shard import Shard
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable

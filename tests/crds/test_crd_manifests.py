@@ -9,10 +9,10 @@ import attrs
 import pytest
 import yaml
 
+from purekube.apimachinery.fields import CelRule, camel
 from tools.generate import generated_files, main
 from vworkspace_core.api.codec import CLASSES
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.fields import CelRule, camel
 
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in crd_manifests()}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.failure import ApiFailure
+from kubelab.model.requests import FieldValidation, WriteRequest
+from kubelab.writes import pipeline
+from purekube.cel import CelSyntaxError
+from purekube.cel.types import DYN
+from purekube.schema.rule_compile import compile_rule
 from tests.support.projects_crds import FOLDER, projects_crds
-from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, WriteRequest
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_core.cel import CelSyntaxError
-from vworkspace_core.cel.types import DYN
-from vworkspace_core.schema.rule_compile import compile_rule
 
 FILES = sorted(FOLDER.glob("*.yaml"))
 

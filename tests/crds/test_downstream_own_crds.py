@@ -5,6 +5,25 @@ from typing import Any
 
 import pytest
 
+from kubelab.downstream import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    Ending,
+    VeleroBehaviour,
+    WorkflowBehaviour,
+    WorkflowStep,
+)
+from kubelab.downstream.crds import downstream_crds
+from purekube.apimachinery.resources import (
+    JOB,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT,
+    WORKFLOW,
+)
 from tests.support.downstream_world import (
     DownstreamWorld,
     backup,
@@ -16,25 +35,6 @@ from tests.support.downstream_world import (
     workflow,
 )
 from tests.support.projects_crds import projects_crds
-from vworkspace_core.apimachinery.resources import (
-    JOB,
-    REPLICATION_DESTINATION,
-    REPLICATION_SOURCE,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT,
-    WORKFLOW,
-)
-from vworkspace_fake.downstream import (
-    DownstreamBehaviour,
-    DownstreamOutcome,
-    DownstreamRule,
-    Ending,
-    VeleroBehaviour,
-    WorkflowBehaviour,
-    WorkflowStep,
-)
-from vworkspace_fake.downstream.crds import downstream_crds
 
 _PROSE = ("description", "title", "example", "externalDocs")
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubelab.downstream.crds import downstream_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from purekube.ports import PatchType
 from tests.support.effort import effort
 from tests.support.instance_worlds import NOW
 from tests.support.operation_worlds import CONTEXT, GOOD, NS, RESTRICTED, gated, observed, operation, recorded
 from tests.support.operation_worlds import hook as chart_hook
 from tests.support.projects_crds import projects_crds
 from tests.support.strategies import dns_labels, dns_subdomains
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.downstream.crds import downstream_crds
 
 FILES = (
     "velero.io_backups",

@@ -14,12 +14,27 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.references import KeyRef
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+)
+from purekube.controller.decision import Decision
 from tests.support import strategies as generated
 from tests.support.effort import effort
 from tests.support.instance_worlds import stored
 from tests.support.projects_crds import projects_crds
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     IngressIntegration,
@@ -35,23 +50,8 @@ from vworkspace_core.api.codec import read_application_instance, unstructure
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, RETRY
 from vworkspace_core.api.release_override import spec_hash
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.references import KeyRef
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    NAMESPACE,
-    OCI_REPOSITORY,
-)
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_fake.flux.crds import flux_crds
 
 NS = "org-myteam"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

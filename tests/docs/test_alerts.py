@@ -12,6 +12,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.controller.blocked_pass import BlockedCause
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.graph.account import GraphReason
 from tests.support.patience import PATIENCE
 from tests.support.promql import Series, alerting
 from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
@@ -22,10 +26,6 @@ from vworkspace_app.observability.condition_counts import (
     parent_conditions,
 )
 from vworkspace_core.api.vocabulary import TABLE
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.controller.blocked_pass import BlockedCause
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.graph.account import GraphReason
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "observability" / "alerts.yaml"
 RULES: dict[str, dict[str, Any]] = {

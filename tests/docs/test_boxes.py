@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 import yaml
 
+from purekube.apimachinery.fields import camel
+from purekube.boxes import model
+from purekube.boxes.compile import examine
+from purekube.boxes.functions import OBJECTS
+from purekube.boxes.gates import AFTER, OPERATORS
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube.composites.decisions import NO_ACCOUNT
+from purekube.composites.remedies import HIDDEN
+from purekube.graph import GraphReason
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from tests.support.boxes import CONDITIONS
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.cli.boxes import box as box_commands
-from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.boxes import model
-from vworkspace_core.boxes.compile import examine
-from vworkspace_core.boxes.functions import OBJECTS
-from vworkspace_core.boxes.gates import AFTER, OPERATORS
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
-from vworkspace_core.composites.decisions import NO_ACCOUNT
-from vworkspace_core.composites.remedies import HIDDEN
-from vworkspace_core.graph import GraphReason
 
 PAGE = (ROOT / "docs" / "boxes.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.server import ApiServer
+from kubelab.http.serving import serve
+from kubelab.server import ApiServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "embedded-api-server.md").read_text(encoding="utf-8")
 

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab import ApiServer, InProcessKube, kubeconfig, run_sync
+from purekube import CUSTOM_RESOURCE_DEFINITION, ObjectRef
 from tests.docs.markdown import ROOT
 from tests.packaging.test_doors import EMBEDDED
 from tests.support.embedded_server import embedded
-from vworkspace_apiserver import ApiServer, InProcessKube, kubeconfig, run_sync
-from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, ObjectRef
 
 PAGE = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")

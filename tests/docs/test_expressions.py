@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from purekube.cel import Environment, compile_expression
+from purekube.cel.types import DYN
 from tools.expressions_page import EXAMPLE, EXAMPLES
-from vworkspace_core.cel import Environment, compile_expression
-from vworkspace_core.cel.types import DYN
 
 
 @pytest.mark.parametrize(("text", "value"), EXAMPLES)

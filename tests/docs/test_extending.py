@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROBE = """
 from datetime import UTC, datetime
 import attrs
-from vworkspace_app.process.yaml_documents import read_documents
+from purekube_run.process.yaml_documents import read_documents
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.operation import EngineRef

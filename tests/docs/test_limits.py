@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from vworkspace_app.process.http import ConnectionLimits as PortLimits
+from purekube.cel.limits import LIMITS as EXPRESSIONS
+from purekube_run.process.http import ConnectionLimits as PortLimits
 from vworkspace_core.api.admission import AdmissionSettings
-from vworkspace_core.cel.limits import LIMITS as EXPRESSIONS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 MIB, KIB = 1024 * 1024, 1024
@@ -40,13 +40,13 @@ LIMITS = (
     Limit("A request to a port with its answer", PORT.whole, "30 s"),
     Limit("Unknown tokens", constant("vworkspace_app.page.tokens.BURST"), "10"),
     Limit("A verdict of the API server", constant("vworkspace_app.page.access.VERDICT_SECONDS"), "10 s"),
-    Limit("JSON of an object", constant("vworkspace_core.controller.informer.outline.HELD_WHOLE") / KIB, "32 KiB"),
+    Limit("JSON of an object", constant("purekube.controller.informer.outline.HELD_WHOLE") / KIB, "32 KiB"),
     Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),
     Limit("A follower of the page that does not read", PORT.whole, "30 s"),
-    Limit("Head of a request to a port", constant("vworkspace_app.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
-    Limit("Levels of an object", constant("vworkspace_core.apimachinery.nesting.LEVELS"), "150"),
-    Limit("Line of a watch", constant("vworkspace_kube.lines.LINE_LIMIT") / MIB, "32 MiB"),
-    Limit("Objects on a page", constant("vworkspace_core.controller.informer.state.PAGE_SIZE"), "150"),
+    Limit("Head of a request to a port", constant("purekube_run.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
+    Limit("Levels of an object", constant("purekube.apimachinery.nesting.LEVELS"), "150"),
+    Limit("Line of a watch", constant("purekube_http.lines.LINE_LIMIT") / MIB, "32 MiB"),
+    Limit("Objects on a page", constant("purekube.controller.informer.state.PAGE_SIZE"), "150"),
     Limit("Body of an answer", constant("vworkspace_odoo.decoding.LONGEST_BODY") / MIB, "16 MiB"),
     Limit("Values in an answer", constant("vworkspace_odoo.decoding.MOST_VALUES"), "400,000"),
     Limit("Jobs in an answer", constant("vworkspace_odoo.decoding.MOST_JOBS"), "1,000"),
@@ -56,15 +56,15 @@ LIMITS = (
     Limit("Encrypted payload", constant("vworkspace_core.jobs.payload_security.LONGEST_SEALED") / MIB, "4 MiB"),
     Limit("Signature of a job", constant("vworkspace_core.jobs.payload_security.LONGEST_SIGNATURE"), "2,048"),
     Limit("Error in the result", constant("vworkspace_core.jobs.result.LONGEST_ERROR"), "1,024"),
-    Limit("Problems of an object", constant("vworkspace_core.apimachinery.problems.MOST_PROBLEMS"), "32"),
-    Limit("Letters of a field's name", constant("vworkspace_core.apimachinery.problems._LONGEST_STEP"), "64"),
+    Limit("Problems of an object", constant("purekube.apimachinery.problems.MOST_PROBLEMS"), "32"),
+    Limit("Letters of a field's name", constant("purekube.apimachinery.problems._LONGEST_STEP"), "64"),
     Limit("Members of a list or map", constant("vworkspace_core.operations.schemas._MOST_MEMBERS"), "1,024"),
-    Limit("Text that is shown", constant("vworkspace_core.apimachinery.secret_material.LONGEST_SHOWN"), "4,096"),
+    Limit("Text that is shown", constant("purekube.apimachinery.secret_material.LONGEST_SHOWN"), "4,096"),
     Limit("Inline values", ADMISSION.max_inline_bytes / KIB, "512 KiB"),
     Limit("Parameters of an Operation", ADMISSION.max_parameters_bytes / KIB, "256 KiB"),
-    Limit("Message of a condition", constant("vworkspace_core.apimachinery.secret_material.LONGEST_MESSAGE"), "1,024"),
-    Limit("Note of an Event", constant("vworkspace_core.controller.events.manifest.LONGEST_NOTE"), "1,024"),
-    Limit("Text of a log line", constant("vworkspace_app.process.logs._LONGEST"), "32,768"),
+    Limit("Message of a condition", constant("purekube.apimachinery.secret_material.LONGEST_MESSAGE"), "1,024"),
+    Limit("Note of an Event", constant("purekube.controller.events.manifest.LONGEST_NOTE"), "1,024"),
+    Limit("Text of a log line", constant("purekube_run.process.logs._LONGEST"), "32,768"),
     Limit("Approval claim", constant("vworkspace_core.operations.claims.LONGEST"), "8,192"),
     Limit("Used approvals", constant("vworkspace_core.operations.spent_approvals.MOST_SPENT"), "5,000"),
     Limit(
@@ -72,8 +72,8 @@ LIMITS = (
     ),
     Limit("Helm's release", constant("vworkspace_core.operations.engines.releases.LARGEST_RELEASE") / MIB, "4 MiB"),
     Limit("Manifest of a hook", constant("vworkspace_core.operations.engines.releases.LARGEST_HOOK") / KIB, "256 KiB"),
-    Limit("Values in a YAML", constant("vworkspace_app.process.yaml_documents._MOST_VALUES"), "20,000"),
-    Limit("Levels of a YAML", constant("vworkspace_app.process.yaml_documents._DEEPEST"), "100"),
+    Limit("Values in a YAML", constant("purekube_run.process.yaml_documents._MOST_VALUES"), "20,000"),
+    Limit("Levels of a YAML", constant("purekube_run.process.yaml_documents._DEEPEST"), "100"),
     Limit("Outputs of an Operation", constant("vworkspace_core.operations.status.MOST_OUTPUTS"), "32"),
     Limit("Outputs of a workflow", constant("vworkspace_core.operations.engines.workflow._MOST_OUTPUTS"), "32"),
     Limit("Text of an expression", EXPRESSIONS.text, "4,096"),

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import Invalid
 from tests.support.jobs import CLUSTER_ID
 from tests.support.protocol_examples import SIGNING_KEY, produced
 from tests.support.scripted_server import Request, answer, wire
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.payload_security import Security, opened, signed_content
 from vworkspace_core.jobs.scope import JobScope

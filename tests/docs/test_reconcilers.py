@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from purekube import reconcilers
+from purekube.reconcilers import ApplyPolicy, Cause, Promise, Removal, Until
+from purekube_kit import FakeCluster
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from vworkspace_app.__main__ import run_command
-from vworkspace_core import reconcilers
-from vworkspace_core.reconcilers import ApplyPolicy, Cause, Promise, Removal, Until
-from vworkspace_kit import FakeCluster
 
 pytest_plugins = ["pytester"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vworkspace_core.boxes.model import BoxVersion
+from purekube.boxes.model import BoxVersion
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "versions.md").read_text(encoding="utf-8")
 

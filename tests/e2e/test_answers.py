@@ -13,6 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from kubelab.access.authorization import Attributes, denied
+from kubelab.model.calls import Caller, RequestVerb
+from purekube.apimachinery.errors import Right, refused_right
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
 from tests.support.cluster_environment import RIGHTS
 from tests.support.e2e_world import (
     CLUSTER,
@@ -30,14 +35,9 @@ from tests.support.effort import effort
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, LABELS, Operating
 from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT, IN_PROCESS
-from vworkspace_apiserver.access.authorization import Attributes, denied
-from vworkspace_apiserver.model.calls import Caller, RequestVerb
 from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.remedies import not_permitted, remedy
-from vworkspace_core.apimachinery.errors import Right, refused_right
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
 from vworkspace_core.install.access import EVERYWHERE, JOBS, TENANT, VELERO
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.settings import OperationSettings

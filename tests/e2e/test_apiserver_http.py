@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.http.serving import kubeconfig, serve
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind
 from tests.support.apiserver_world import GIZMO, RIG, crd
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
-from vworkspace_apiserver.http.serving import kubeconfig, serve
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GIZMOS = "/apis/tests.example/v1/namespaces/default/gizmos"

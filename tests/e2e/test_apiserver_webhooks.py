@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from kubelab.server import ApiServer
 from tests.e2e.test_kube_config import certificate, tls
 from tests.support.apiserver_world import GIZMO, crd
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
-from vworkspace_apiserver.server import ApiServer
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

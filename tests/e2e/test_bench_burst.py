@@ -9,21 +9,21 @@ import pytest
 
 from bench import burst
 from bench.burst import SPACE, ApiClient, Play, instance
-from tests.support.embedded_server import embedded
-from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.flux.crds import flux_crds
+from purekube.ports import PatchType
+from tests.support.embedded_server import embedded
+from tests.support.patience import PATIENCE
+from vworkspace_core.api.crd import crd_manifests
 
 pytestmark = pytest.mark.anyio
 

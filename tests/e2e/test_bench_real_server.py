@@ -14,9 +14,9 @@ import pytest
 from bench import apiserver, writes
 from bench.reaching import Access
 from bench.turns import LongestTurn
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.conformance.test_real_server import alive, stand_ins
 from tests.support.patience import PATIENCE
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +27,12 @@ import csv, json, os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 import anyio
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
+from kubelab.model.calls import Caller
+from kubelab.http.certificates import Certificates
+from purekube.apimachinery.manifest import Kind
+from kubelab.http.serving import serve
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
 flags = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
 assert "kind: Policy" in Path(flags["audit-policy-file"]).read_text()
 rows = csv.reader(Path(flags["token-auth-file"]).read_text().splitlines())

@@ -7,19 +7,19 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.boxes.box import Box
+from purekube_kit.kube_apiserver import OPERATOR_USER
+from purekube_run.boxes.load import load_boxes, runnable
 from tests.e2e.test_box_rights import ROLES, compare, fought_over, grant_all, set_up
 from tests.e2e.test_box_run import SHOP
 from tests.support.audited_story import Remembered
 from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, in_process
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
 from tests.support.commands import run
-from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.install.boxes import account_rbac, box_rbac
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 on_both = pytest.mark.parametrize("rights", [pytest.param(run, id=name) for name, run in RIGHTS.items()])
 """What is said of roles holds on the embedded API server and on a kube-apiserver."""

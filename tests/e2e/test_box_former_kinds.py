@@ -6,13 +6,13 @@ from typing import Any
 
 import yaml
 
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.boxes.box import Box
+from purekube_run.boxes.load import load_boxes, runnable
 from tests.e2e.test_box_rights import ROLES, grant
 from tests.e2e.test_box_run import INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.box_site import EXAMPLES, NS, QUICK, BoxSite, in_process
 from tests.support.commands import run
-from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.boxes.box import Box
 
 KUBECTL = " | kubectl apply --server-side -f -"
 

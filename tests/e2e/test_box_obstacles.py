@@ -4,18 +4,18 @@ import json
 import shlex
 from typing import Any
 
+from kubelab.downstream.kinds import DEPLOYMENT
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.boxes.decide import composite_of
+from purekube.boxes.labels import MARKS
+from purekube.composites.observe import observe_live
+from purekube.ports import PatchType
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd, deployment
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.boxes.labels import MARKS
-from vworkspace_core.composites.observe import observe_live
 from vworkspace_core.overview.box_tree import tree_of_box
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
 
 BOX = box_of(
     deployment("web", spec={"replicas": "${self.spec.replicas}"}),

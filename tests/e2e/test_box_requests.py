@@ -1,11 +1,11 @@
 """Every request that an object of a box costs the API server on its way to Ready, in order (PH-2, RUN-1)."""
 
+from kubelab.access.audit import AuditEntry
+from kubelab.downstream.kinds import DEPLOYMENT
+from kubelab.model.calls import RequestVerb
+from purekube.apimachinery.manifest import ObjectRef
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
-from vworkspace_apiserver.access.audit import AuditEntry
-from vworkspace_apiserver.model.calls import RequestVerb
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 SHOP = {"image": "registry.example.com/shop:1", "replicas": 2, "host": "shop.example.com"}
 IS_CURRENT = "get webapps"

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP, JOB, RBAC_KINDS, SECRET
+from purekube.boxes.box import Box
+from purekube.controller.managed_fields import entries
+from purekube.ports import PatchType
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.e2e.test_box_run import AGREES, HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
 from vworkspace_app.install.boxes import box_rbac
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, RBAC_KINDS, SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.controller.managed_fields import entries
-from vworkspace_core.ports import PatchType
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 ROLES = {kind.kind: kind for kind in RBAC_KINDS}
 

@@ -5,16 +5,16 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, JOB, SECRET
+from purekube.boxes.box import Box
+from purekube.boxes.compile import compile_box
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_run.trials.cluster import plain_definition
 from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
 from tests.support.boxes import config, crd, document
-from vworkspace_app.trials.cluster import plain_definition
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.compile import compile_box
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
-from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 
 WEB = ObjectRef(DEPLOYMENT, NS, "shop")
 SVC = ObjectRef(SERVICE, NS, "shop-svc")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from tests.e2e.test_box_rights import set_up
 from tests.e2e.test_box_run import SHOP, WEB
 from tests.property.boxes.test_box_tenants import elsewhere
 from tests.support.box_site import NS, QUICK, RIGHTS, BoxSite, Limited, example, in_process
 from tests.support.boxes import box_of, crd
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
 
 FORGED = {
     "kinds that exist nowhere": {"box.vworkspace.io/kinds": "Gizmo/gizmos.v1.tenant.example.com Secret/secrets.v1"},

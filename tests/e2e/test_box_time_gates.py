@@ -1,9 +1,9 @@
 """A gate of time opens at its moment in a box that runs: by the work queue, long before the next resync (PH-4)."""
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
 from tests.support.box_site import NS, QUICK, BoxSite, in_process, play
 from tests.support.boxes import box_of, config
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
 
 LATER = ObjectRef(CONFIG_MAP, NS, "later")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.boxes.schemas import Schemas
-from vworkspace_core.readiness import State, readiness
-from vworkspace_core.reconcilers.pure import as_kind
-from vworkspace_core.schema.builtin import BUILT_IN, UNTYPED, built_in_names
-from vworkspace_kit.kube_apiserver import assets_of, started
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.schemas import Schemas
+from purekube.readiness import State, readiness
+from purekube.reconcilers.pure import as_kind
+from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
+from purekube_kit.kube_apiserver import assets_of, started
 
 OWNABLE = {"create", "delete", "list", "patch", "watch"}
 """Verbs of a kind of which a box can make objects."""

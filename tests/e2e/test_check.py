@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube_http import KubeApiClient
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.cluster_environment import RIGHTS
 from tests.support.commands import run
@@ -13,9 +15,7 @@ from tests.support.e2e_world import NS, VELERO_NS, World
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.overview.checkup import Finding, Verdict
-from vworkspace_kube import KubeApiClient
 
 OPTIONS = InstallOptions(velero_namespace=VELERO_NS)
 

@@ -16,13 +16,13 @@ import pytest
 import yaml
 from cryptography import x509
 
+from kubelab.http.authority import certificates_for
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
+from purekube_http import KubeApiClient, load_config
 from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
-from vworkspace_kube import KubeApiClient, load_config
 
 TOKEN, GUEST_TOKEN = "admin-s3cr3t-0123456789", "guest-s3cr3t-0123456789"
 USERS = f'{GUEST_TOKEN},guest,u1,"guests, readers"\n\nbot-s3cr3t-0123456789,system:serviceaccount:room:bot,u2\n'

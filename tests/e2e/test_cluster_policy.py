@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.manifest import ObjectRef
 from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
 from tests.support.servers import FACES, Face
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import ObjectRef
 
 
 def have_cluster(world: World, name: str, **policy: Any) -> None:

@@ -7,25 +7,25 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.http.tables.render import table
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import NAMESPACE
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_NS, World, install
 from tests.support.e2e_world import QUICK as QUICK_FLUX
 from tests.support.servers import FACES, IN_PROCESS, Face
 from tests.support.virtual_time import run
-from vworkspace_apiserver.http.tables.render import table
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.instances.context import Settings
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import InProcessControlPlane, ScriptedFault
 from vworkspace_fake.job_store import MemoryJobStore
 

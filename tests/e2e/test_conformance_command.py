@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from purekube_run.process.errors import CommandError
 from tests.support.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands import conformance
-from vworkspace_app.process.errors import CommandError
 
 pytestmark = pytest.mark.slow
 

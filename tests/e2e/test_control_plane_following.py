@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
+from purekube.apimachinery.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from tests.support.control_planes import served
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_fake.controlplane import ControlPlaneServer
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.tls import tls_context

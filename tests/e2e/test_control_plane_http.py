@@ -18,10 +18,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 
-from tests.support.control_planes import ADMIN_TOKEN, served
-from tests.support.patience import PATIENCE
-from tests.support.work import MIB, peak_of
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     Forbidden,
     Invalid,
     NotFound,
@@ -30,6 +27,9 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
+from tests.support.control_planes import ADMIN_TOKEN, served
+from tests.support.patience import PATIENCE
+from tests.support.work import MIB, peak_of
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, ScriptedFault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT
 from vworkspace_fake.controlplane.serve import serve
@@ -260,7 +260,7 @@ def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection
 
 def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served() -> None:
     code = (
-        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.job_store, vworkspace_fake.clock; "
+        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.job_store, kubelab.clock; "
         "sys.exit(any(name in sys.modules for name in ('anyio', 'starlette', 'uvicorn', 'httpx2')))"
     )
 

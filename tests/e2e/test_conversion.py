@@ -19,6 +19,13 @@ import yaml
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
+from kubelab.flux.crds import flux_crds
+from kubelab.http.authority import certificates_for
+from kubelab.http.serving import kubeconfig
+from kubelab.server import ApiServer
+from purekube.versions import Converter, kept_in
+from purekube_kit.kube_apiserver import Assets, assets_of, started
+from purekube_run.process.clock import SystemClock
 from tests.support.builders import instance_manifest
 from tests.support.commands import Running, free_port, run
 from tests.support.effort import unused_name
@@ -26,16 +33,9 @@ from tests.support.kubectl import Kubectl, why_not
 from tests.support.patience import PATIENCE
 from tests.support.second_version import converter, definition
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.install import InstallOptions
 from vworkspace_app.install.box_webhooks import with_conversion
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
-from vworkspace_core.versions import Converter, kept_in
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_kit.kube_apiserver import Assets, assets_of, started
 
 REASON = why_not()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]

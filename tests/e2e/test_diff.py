@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION
+from purekube_run.process.errors import CommandError
 from tests.support.commands import run
 from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, said, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
-from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 

@@ -9,20 +9,14 @@ import attrs
 import pytest
 import yaml
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION, PERSISTENT_VOLUME_CLAIM, SECRET
+from purekube.ports import KubeApi
 from tests.support.e2e_world import CLUSTER, NS, World
 from tests.support.operation_requests import FLUX, Operating, operations_story
 from vworkspace_core.api.admission import admit
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import (
-    ALL_KINDS,
-    APPLICATION_INSTANCE,
-    OPERATION,
-    PERSISTENT_VOLUME_CLAIM,
-    SECRET,
-)
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import parameters_digest
-from vworkspace_core.ports import KubeApi
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(path for path in EXAMPLES.rglob("*.yaml") if "boxes" not in path.parts)

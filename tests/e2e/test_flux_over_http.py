@@ -8,16 +8,16 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.flux import FluxBehaviour, FluxSimulator, run
+from kubelab.flux.crds import flux_crds
+from kubelab.simulation.workers import workers
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
+from purekube_http import KubeApiClient
+from purekube_run.process.clock import SystemClock
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.workers import workers
-from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 

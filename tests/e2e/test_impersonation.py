@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pytest
 
+from kubelab.access.rbac import service_account
+from kubelab.model.calls import ADMIN
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Right, refused_right
+from purekube_kit.kube_apiserver import OPERATOR_USER, assets_of, started
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
-from vworkspace_apiserver.access.rbac import service_account
-from vworkspace_apiserver.model.calls import ADMIN
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import Right, refused_right
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, assets_of, started
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

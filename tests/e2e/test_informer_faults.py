@@ -10,6 +10,14 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.backoff import Backoff
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.state import InformerPolicy
+from purekube_http import KubeApiClient
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.process.clock import SystemClock
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.scripted_server import (
@@ -26,14 +34,6 @@ from tests.support.scripted_server import (
     stream,
     wire,
 )
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.controller.backoff import Backoff
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.informer.state import InformerPolicy
-from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 

@@ -20,14 +20,14 @@ import attrs
 import pytest
 import yaml
 
+from kubelab.http.authority import certificates_for
+from kubelab.http.serving import kubeconfig
+from kubelab.server import ApiServer
+from purekube_kit.kube_apiserver import assets_of, started
 from tests.support.commands import run
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Wire, served, wall_clock, wired
 from tests.support.violations import CRD
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_kit.kube_apiserver import assets_of, started
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kubelab import ApiServer, InProcessKube, run_sync
+from kubelab.http.serving import kubeconfig
+from purekube import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube_kit.kube_apiserver import assets_of
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver import ApiServer, InProcessKube, run_sync
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_kit.kube_apiserver import assets_of
 
 pytest_plugins = ["pytester"]
 

@@ -11,29 +11,22 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.errors import AlreadyExists, Conflict, Invalid, KindMissing, NotFound, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.queue.event_handlers import itself
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import KubeApi, PatchType, WatchEventType
+from purekube_http import KubeApiClient, load_config
+from purekube_run.controller.definitions import slim_definition, wake_when_served
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.process.clock import SystemClock
 from tests.support.definitions import until_served
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_app.controller.definitions import slim_definition, wake_when_served
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import WorkerPool
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.errors import (
-    AlreadyExists,
-    Conflict,
-    Invalid,
-    KindMissing,
-    NotFound,
-    Stale,
-)
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.controller.queue.event_handlers import itself
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.ports import KubeApi, PatchType, WatchEventType
-from vworkspace_kube import KubeApiClient, load_config
 
 pytestmark = pytest.mark.anyio
 

@@ -14,6 +14,26 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unauthorized,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.nesting import too_deep
+from purekube.apimachinery.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
+from purekube.ports import PatchType, Propagation, WatchEventType
+from purekube_http import KubeApiClient
 from tests.support.patience import PATIENCE
 from tests.support.scripted_server import (
     Script,
@@ -29,26 +49,6 @@ from tests.support.scripted_server import (
     stream,
     wire,
 )
-from vworkspace_core.apimachinery.errors import (
-    AlreadyExists,
-    Conflict,
-    Expired,
-    FieldConflict,
-    Forbidden,
-    Invalid,
-    KindMissing,
-    NotFound,
-    OperatorError,
-    Permanent,
-    Stale,
-    Unauthorized,
-    Unavailable,
-)
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.nesting import too_deep
-from vworkspace_core.apimachinery.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
-from vworkspace_core.ports import PatchType, Propagation, WatchEventType
-from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from purekube.apimachinery.errors import Permanent, Unauthorized, Unavailable
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube_http import KubeApiClient, load_config
 from tests.support.scripted_server import Wire, answer, reply, status, wire
-from vworkspace_core.apimachinery.errors import Permanent, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_kube import KubeApiClient, load_config
 
 TOKEN = "sekret-t0ken"
 RELEASE = ObjectRef(HELM_RELEASE, "n", "a")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from kubelab.http.serving import kubeconfig
+from kubelab.server import ApiServer
 from tests.support.apiserver_world import GIZMO, RIG, crd
 from tests.support.kubectl import Kubectl, why_not
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.server import ApiServer
 
 REASON = why_not()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]

@@ -7,6 +7,13 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.clock import VirtualClock, virtual_loop
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, OPERATION
+from purekube.controller.informer.outline import HELD_WHOLE
+from purekube.reconcilers import Object, Reconciler, Request, Result
+from purekube.reconcilers.decide_pure import composite_of
+from purekube_run.composites.running import Composites
 from tests.e2e.test_memory import LABELS, process, upgradable, upgrade_of
 from tests.support.box_site import NS as NAMESPACE_OF_BOXES
 from tests.support.box_site import QUICK as SOON
@@ -16,14 +23,7 @@ from tests.support.controller_site import ControllerSite, play
 from tests.support.e2e_world import FIRST, LATER, NS, QUICK, World, instance
 from tests.support.servers import START
 from tests.support.shop import SHOP, ShopSpec, ShopStatus, shop
-from vworkspace_app.composites.running import Composites
 from vworkspace_app.manager.manager import Manager
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, OPERATION
-from vworkspace_core.controller.informer.outline import HELD_WHOLE
-from vworkspace_core.reconcilers import Object, Reconciler, Request, Result
-from vworkspace_core.reconcilers.decide_pure import composite_of
-from vworkspace_fake.clock import VirtualClock, virtual_loop
 
 pytestmark = pytest.mark.slow
 

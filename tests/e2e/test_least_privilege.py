@@ -19,6 +19,14 @@ import pytest
 import yaml
 from lightkube.config.kubeconfig import SingleConfig
 
+from kubelab.http.authority import certificates_for
+from kubelab.http.serving import kubeconfig
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
+from purekube.ports import KubeApi
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.audited_story import Audit, Request
 from tests.support.cluster_environment import environment_world, grant
 from tests.support.commands import Running, free_port
@@ -41,17 +49,9 @@ from tests.support.rights import granted, printed, unused, used
 from tests.support.servers import Face, serving_around, simulate
 from tests.support.source_names import fragment_name, source_ref
 from tests.support.webhooks_in_force import Guard
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
-from vworkspace_core.ports import KubeApi
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 pytestmark = pytest.mark.slow
 

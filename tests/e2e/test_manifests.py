@@ -11,11 +11,11 @@ import attrs
 import pytest
 import yaml
 
+from kubelab.http.authority import certificates_for
 from tests.support.chart_values import EVERYTHING as EVERY_VALUE
 from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.rights import Right, granted, printed, unused
-from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.options import PodOptions
 from vworkspace_app.install.values import chart_values

@@ -9,17 +9,17 @@ import anyio
 import pytest
 import structlog
 
+from kubelab.clock import VirtualClock, virtual_loop
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.apimachinery.secret_material import LONGEST_MESSAGE, _remembered, safe
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.apimachinery.secret_material import LONGEST_MESSAGE, _remembered, safe
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import InProcessControlPlane
 
 pytestmark = pytest.mark.slow

@@ -10,22 +10,22 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.ports import ListPage
 from tests.e2e.test_cluster_status import QUICK, told
 from tests.e2e.test_cluster_status import said as conditions
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, World, instance
 from tests.support.e2e_world import QUICK as QUICK_FLUX
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.ports import ListPage
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_fake.job_store import MemoryJobStore
 

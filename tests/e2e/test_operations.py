@@ -9,6 +9,14 @@ from datetime import datetime
 import attrs
 import pytest
 
+from kubelab.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep, resume_patch
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
+from purekube.ports import WatchEvent
 from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from tests.support.operation_requests import (
     APPROVAL_SECRET,
@@ -20,15 +28,7 @@ from tests.support.operation_requests import (
 )
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import ALLOWED_TYPES
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.ports import WatchEvent
-from vworkspace_fake.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep, resume_patch
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.flux.crds import flux_crds
 
 
 def _lax(crd: Manifest) -> Manifest:

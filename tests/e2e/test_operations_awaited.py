@@ -7,11 +7,11 @@ once; the look at everything, every ten minutes, is no answer to somebody who ha
 
 from typing import Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.names import engine_object_name
+from purekube.apimachinery.resources import VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS
 from tests.support.e2e_world import NAME, NS
 from tests.support.operation_requests import Operating, operations_story
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.names import engine_object_name
-from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS
 
 VELERO_NAMESPACE: Final = "velero"
 AT_ONCE: Final = 5

@@ -1,10 +1,10 @@
 """The helm engine end to end: one writer of the release, an override that lapses when it should (REC-9, OPS-9)."""
 
+from kubelab.flux import FluxBehaviour
+from purekube.apimachinery.manifest import get_path
 from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
 from tests.support.operation_requests import Operating, operations_story
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_fake.flux import FluxBehaviour
 
 
 def override(world: World) -> str | None:

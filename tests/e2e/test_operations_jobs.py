@@ -1,11 +1,11 @@
 """Jobs that ask for Operations: their outcomes, and what is told of runs that no job waits for (PULL-3, PULL-6)."""
 
+from kubelab.downstream import DownstreamOutcome, Ending
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import NAMESPACE, OPERATION
 from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, NS
 from tests.support.operation_requests import AT_WORK, Operating, operations_story, rules
 from vworkspace_core.api.labels import ALLOWED_TYPES
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
-from vworkspace_fake.downstream import DownstreamOutcome, Ending
 
 
 def named(name: str) -> ObjectRef:

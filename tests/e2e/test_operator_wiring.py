@@ -8,6 +8,18 @@ from typing import Any
 
 import pytest
 
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+    SECRET,
+)
 from tests.support.e2e_world import (
     CLUSTER,
     EDITED,
@@ -28,18 +40,6 @@ from tests.support.source_names import source_ref
 from tests.support.stories import on_every_face
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.annotations import ABANDON
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    NAMESPACE,
-    SECRET,
-)
-from vworkspace_fake.flux.crds import flux_crds
 
 READY = {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

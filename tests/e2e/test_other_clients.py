@@ -12,14 +12,14 @@ from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap
 
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 from tests.support.apiserver_world import GIZMO, crd
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 
 NAMESPACE = "default"
 MANAGER = "kopf-test"

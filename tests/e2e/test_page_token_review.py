@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from purekube_http import KubeApiClient, load_config
+from purekube_kit.kube_apiserver import assets_of, started
+from purekube_run.process.yaml_documents import Format, dump
 from tests.support.server_thread import Wire, wired
 from vworkspace_app.page.access import PATH, Verdict, judged
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_kit.kube_apiserver import assets_of, started
-from vworkspace_kube import KubeApiClient, load_config
 
 pytestmark = pytest.mark.slow
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from purekube.apimachinery.manifest import canonical_json
 from tests.e2e.test_plan_operations import decision, planned
 from tests.support.instance_worlds import (
     NAMESPACE,
@@ -15,7 +16,6 @@ from tests.support.instance_worlds import (
     written,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
-from vworkspace_core.apimachinery.manifest import canonical_json
 from vworkspace_core.instances.context import InstanceObserved
 
 

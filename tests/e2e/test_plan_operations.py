@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from kubelab.flux import ChartHook
+from purekube.apimachinery.manifest import canonical_json
+from purekube.apimachinery.resources import ALL_KINDS, JOB
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import Format, parse_yaml, read_documents
 from tests.support.commands import Ended, one_line, run
 from tests.support.operation_worlds import (
     APPROVAL_SECRET,
@@ -25,11 +30,6 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format, parse_yaml, read_documents
-from vworkspace_core.apimachinery.manifest import canonical_json
-from vworkspace_core.apimachinery.resources import ALL_KINDS, JOB
-from vworkspace_fake.flux import ChartHook
 
 NOW = ("--now", "2026-06-01T12:00:00Z")
 NAME = "op-1-0badcafe"

@@ -5,6 +5,11 @@ from typing import Any
 
 import pytest
 
+from kubelab.downstream.kinds import DEPLOYMENT
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.composites.access import composite_access
+from purekube.reconcilers.decide_pure import composite_of
 from tests.e2e.test_box_rights import ROLES, fought_over
 from tests.support.audited_story import Remembered
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, in_process, play
@@ -12,11 +17,6 @@ from tests.support.commands import Running, call, run
 from tests.support.rights import granted, unused, used
 from tests.support.shop import SHOP, shop
 from vworkspace_app.install.roles import RoleOptions, roles_of
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.composites.access import composite_access
-from vworkspace_core.reconcilers.decide_pure import composite_of
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
 
 COMPOSITE = composite_of(shop)
 WEB, LAST = ObjectRef(DEPLOYMENT, NS, "web"), ObjectRef(CONFIG_MAP, NS, "last")

@@ -9,23 +9,14 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.ports import KubeApi
+from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.reconcilers.running import ControllerOptions, Controllers
 from tests.support.box_site import FACES, BoxSite, Face, play
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers import (
-    Cause,
-    Constant,
-    Object,
-    Reconciler,
-    Request,
-    Result,
-    Terminal,
-    Watcher,
-)
 
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 

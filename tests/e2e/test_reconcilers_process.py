@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-from vworkspace_core.reconcilers import Reconciler, Result, resource
+from purekube.reconcilers import Reconciler, Result, resource
 
 @attrs.frozen
 class ShopSpec:

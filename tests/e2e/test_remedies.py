@@ -18,6 +18,13 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from kubelab.downstream import DownstreamBehaviour
+from kubelab.flux import FluxBehaviour, SourceFault, SourceOutcome, SourceRule
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.names import engine_object_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE, OPERATION, SECRET
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.cluster_environment import RIGHTS as RBAC
 from tests.support.commands import COMMAND, run
@@ -44,17 +51,10 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, Installation
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.names import engine_object_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE, OPERATION, SECRET
 from vworkspace_core.credentials.secret import credentials_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
-from vworkspace_fake.downstream import DownstreamBehaviour
-from vworkspace_fake.flux import FluxBehaviour, SourceFault, SourceOutcome, SourceRule
 
 pytestmark = pytest.mark.slow
 

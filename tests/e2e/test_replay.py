@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kubelab.server import ApiServer
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.server import ApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,12 @@ apart. The numbers stand in docs/benchmarks.md.
 
 from collections.abc import Awaitable, Callable
 
+from kubelab.access.audit import AuditEntry
+from kubelab.model.calls import RequestVerb
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, OPERATOR, OWN_NS, World, instance
 from tests.support.servers import IN_PROCESS
-from vworkspace_apiserver.access.audit import AuditEntry
-from vworkspace_apiserver.model.calls import RequestVerb
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 FOREIGN_RELEASE = ["list secrets"]
 """Whether Helm alone has installed a release of that name (decision 87)."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from purekube.apimachinery.manifest import get_path
 from tests.support.e2e_world import INSTANCE, World
 from tests.support.servers import IN_PROCESS
-from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_fake.controlplane import JobEntry
 
 pytestmark = pytest.mark.slow

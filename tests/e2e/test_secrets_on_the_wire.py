@@ -11,16 +11,16 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import Cluster, User
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import SECRET
+from purekube.boxes.box import Box
+from purekube_http import KubeApiClient
+from purekube_kit.kube_apiserver import assets_of, started
+from purekube_run.process.clock import SystemClock
 from tests.support.box_site import NS, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd, secret
 from tests.support.embedded_server import config_of, embedded
 from tests.support.recorded_wire import Answered, recorded
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_kit.kube_apiserver import assets_of, started
-from vworkspace_kube import KubeApiClient
 
 LOOT: Final = "dG9wLXNlY3JldA=="
 DRAWN: Final = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}

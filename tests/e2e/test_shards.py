@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from purekube.controller.shard import Shard
 from tests.support.audit_log import Act
 from tests.support.clusters_under_test import SITES, Site
 from tests.support.commands import run
@@ -19,7 +20,6 @@ from tests.support.e2e_world import CLUSTER, OWN_NS, instance
 from tests.support.replicas import Replica, replica, takeover, writes
 from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_core.controller.shard import Shard
 
 SPACES = ("org-0", "org-1", "org-2", "org-5")
 """Two of each shard of two."""

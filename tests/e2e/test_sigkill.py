@@ -25,21 +25,21 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.flux import run as run_flux
+from kubelab.model.calls import Caller
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.ports import WatchEventType
+from purekube_run.process.clock import SystemClock
 from tests.support.commands import Running
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
 from tests.support.effort import EFFORT
 from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
-from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.embedded.access import ClusterAccess, write_kubeconfig
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.labels import APPLIED_HASH
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
-from vworkspace_fake.flux import run as run_flux
 
 pytestmark = pytest.mark.slow
 

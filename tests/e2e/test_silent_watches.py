@@ -6,14 +6,14 @@ from typing import Any
 import anyio
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.informer.store import ObjectStore
+from purekube.ports import WatchEvent
+from purekube_run.controller.informer import InformerRunner
 from tests.support.e2e_world import INSTANCE, RELEASE, SOURCE, World
 from tests.support.recording_client import Witness
 from tests.support.servers import IN_PROCESS
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.ports import WatchEvent
 
 
 def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent(

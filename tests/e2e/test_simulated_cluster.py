@@ -8,17 +8,7 @@ import anyio
 import attrs
 import pytest
 
-from tests.support.commands import run as command
-from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
-from tests.support.embedded_server import config_of, embedded
-from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.embedded.simulators import SIMULATORS
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamSimulator,
     JobBehaviour,
@@ -26,11 +16,21 @@ from vworkspace_fake.downstream import (
     WorkflowBehaviour,
     run,
 )
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.simulation.effects import ControllerResult, PassStep
-from vworkspace_fake.simulation.simulator import ControllerPass
-from vworkspace_kube import KubeApiClient
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.simulation.effects import ControllerResult, PassStep
+from kubelab.simulation.simulator import ControllerPass
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
+from purekube_http import KubeApiClient
+from purekube_run.process.clock import SystemClock
+from tests.support.commands import run as command
+from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
+from tests.support.embedded_server import config_of, embedded
+from tests.support.patience import PATIENCE
+from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_app.embedded.simulators import SIMULATORS
 
 pytestmark = pytest.mark.anyio
 

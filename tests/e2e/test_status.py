@@ -8,20 +8,20 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.inprocess import InProcessKube
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, POD
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import Format
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.commands import run
 from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, RELEASE, SOURCE, UNGATED_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.watching import Following
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, POD
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.tree import tree_of
 

@@ -7,6 +7,9 @@ from typing import Any
 import attrs
 import yaml
 
+from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
+from purekube.boxes.box import Box
+from purekube_run.process.yaml_documents import Format
 from tests.e2e.test_box_run import SHOP
 from tests.e2e.test_pure_reconciler_run import COMPOSITE
 from tests.e2e.test_pure_reconciler_run import NAME as PURE
@@ -19,10 +22,7 @@ from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.differences import difference
 from vworkspace_app.overview.reading import Reader, read_fleet, surroundings
-from vworkspace_app.process.yaml_documents import Format
-from vworkspace_core.boxes.box import Box
 from vworkspace_core.overview.summary import OverviewState
-from vworkspace_fake.downstream import DownstreamBehaviour, WorkloadBehaviour
 
 NOW = datetime(2026, 1, 1, 13, tzinfo=UTC)
 NEVER = DownstreamBehaviour(workloads=WorkloadBehaviour(ready_seconds=86_400.0))

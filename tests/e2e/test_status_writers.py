@@ -7,19 +7,19 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import EVENT, OWN_KINDS
+from purekube.boxes.decide import composite_of
+from purekube.composites.status_writers import StatusWriter
+from purekube.ports import PatchType
+from purekube.reconcilers import Object, Promise, Reconciler, Request, Result, Watcher, pure_reconciler, resource
+from purekube.reconcilers.desired import Children, Desired
+from purekube_kit import FakeCluster
+from purekube_run.composites.running import refuse_shared_kinds
+from purekube_run.process.errors import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, example, in_process, play
-from vworkspace_app.composites.running import refuse_shared_kinds
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import EVENT, OWN_KINDS
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.status_writers import StatusWriter
-from vworkspace_core.ports import PatchType
-from vworkspace_core.reconcilers import Object, Promise, Reconciler, Request, Result, Watcher, pure_reconciler, resource
-from vworkspace_core.reconcilers.desired import Children, Desired
-from vworkspace_kit import FakeCluster
 
 
 async def notes(site: BoxSite, reason: str) -> list[str]:

@@ -10,6 +10,11 @@ from typing import Any, Final
 
 import pytest
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import Invalid, KindMissing
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.ports import KubeApi
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
 from tests.support.operation_worlds import template
@@ -18,11 +23,6 @@ from tests.support.tenant_matrix import annotated, attempts, beyond, parameter_a
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import Invalid, KindMissing
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.ports import KubeApi
 
 pytestmark = pytest.mark.slow
 

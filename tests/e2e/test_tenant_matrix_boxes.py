@@ -13,22 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubelab.flux import flux_crds
+from purekube.apimachinery.errors import Invalid, KindMissing, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.boxes.box import Box
+from purekube.boxes.child_kinds import child_kinds
+from purekube.boxes.model import Power
+from purekube_run.boxes.load import load_text, runnable
 from tests.e2e.test_box_rights import grant, grant_all
 from tests.property.boxes.test_box_tenants import ACCEPTED, ATOMS, EXPRESSIONS, FORMS, HOLES, elsewhere, found_in, pod
 from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, example, in_process
 from tests.support.boxes import config
 from tests.support.effort import effort
 from tests.support.tenant_matrix import ADMIN, VICTIM, attempts_of, box_annotated, held_beyond
-from vworkspace_app.boxes.load import load_text, runnable
 from vworkspace_app.install.boxes import account_rbac
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_core.apimachinery.errors import Invalid, KindMissing, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.child_kinds import child_kinds
-from vworkspace_core.boxes.model import Power
-from vworkspace_fake.flux import flux_crds
 
 on_both = pytest.mark.parametrize("rights", [pytest.param(run, id=name) for name, run in RIGHTS.items()])
 

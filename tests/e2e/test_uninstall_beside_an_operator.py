@@ -14,11 +14,11 @@ import attrs
 import pytest
 import yaml
 
+from kubelab.http.serving import kubeconfig
 from tests.support.clusters_under_test import INSTANCES, SITES, Site
 from tests.support.commands import Ended, Running, run
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS
 from tests.support.tcp_proxy import Middle
-from vworkspace_apiserver.http.serving import kubeconfig
 
 pytestmark = pytest.mark.slow
 

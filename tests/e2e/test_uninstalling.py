@@ -14,6 +14,17 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    HELM_RELEASE,
+    NAMESPACE,
+)
+from purekube.ports import KubeApi
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
 from tests.support.cluster_environment import environment_world
 from tests.support.commands import Ended, Running, run
@@ -24,17 +35,6 @@ from tests.support.servers import Face, serving_around, simulate
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import UNINSTALL
-from vworkspace_core.apimachinery.annotations import ABANDON
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
-    HELM_RELEASE,
-    NAMESPACE,
-)
-from vworkspace_core.ports import KubeApi
 
 pytestmark = pytest.mark.slow
 

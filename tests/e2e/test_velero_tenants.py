@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
 from tests.support.cluster_environment import RIGHTS
 from tests.support.e2e_world import NS, SUFFIX, World
 from tests.support.operation_requests import Operating, operations_story
 from tests.support.rights import printed
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
 
 VICTIM: Final = f"org-victim{SUFFIX}"
 PEERS: Final = "ops.vworkspace.io/velero-peers"

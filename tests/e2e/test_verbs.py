@@ -9,6 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import POD, SECRET
+from purekube_http import KubeApiClient
+from purekube_run.process.errors import CommandError
 from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, OWN_NS, World
 from tests.support.embedded_server import config_of
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating
@@ -16,12 +20,8 @@ from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.handling.doing import ApprovalRequest, act, approve_one
 from vworkspace_app.handling.pod_logs import LogRequest, tell
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import POD, SECRET
 from vworkspace_core.overview import acts
 from vworkspace_core.overview.remedy import CLI_MANAGER
-from vworkspace_kube import KubeApiClient
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 

@@ -12,14 +12,14 @@ import attrs
 import pytest
 import yaml
 
+from kubelab.http.serving import kubeconfig
+from kubelab.server import ApiServer
 from tests.support.cluster_choice import real_server
 from tests.support.commands import Running, run
 from tests.support.effort import unused_name
 from tests.support.plain_http import until
 from tests.support.server_thread import Wire, served, wall_clock, wired
 from tests.support.two_versions import TwoVersions
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.server import ApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -15,19 +15,19 @@ import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
+from kubelab.server import ApiServer
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import CommandError
 from tests.support.commands import Running, free_port, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
 from tests.support.violations import ADMISSION, Violation
 from tests.support.violations import instance as valid_instance
 from tests.support.violations import operation as valid_operation
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.webhooks import SERVICE
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import CommandError
 from vworkspace_app.webhooks import CONVERT_PATH, GATED_PATH, CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube_http import KubeApiClient
+from purekube_run.controller.election import Fence
 from tests.e2e.test_kube_adapter_edges import MANIFEST, RELEASE, config_of
 from tests.support.scripted_server import Request, reply, wire
-from vworkspace_app.controller.election import Fence
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
 

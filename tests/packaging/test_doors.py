@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from purekube import Kind
+from purekube.cel import CelType
 from tests.packaging.test_extras import PACKAGES, ROOT
-from vworkspace_core import Kind
-from vworkspace_core.cel import CelType
 
 
 def name_of(path: Path) -> str:
@@ -46,34 +46,34 @@ DOORS = [
     if path.name == "__init__.py" and any("__all__" in assigned(node) for node in tree_of(path).body)
 ]
 EMBEDDED = (
-    "vworkspace_apiserver",
+    "kubelab",
     "vworkspace_core",
-    "vworkspace_core.cel",
-    "vworkspace_core.graph",
+    "purekube.cel",
+    "purekube.graph",
     "vworkspace_core.operations",
-    "vworkspace_core.ports",
-    "vworkspace_core.readiness",
-    "vworkspace_core.reconcilers",
-    "vworkspace_core.regex",
-    "vworkspace_core.schema",
-    "vworkspace_core.versions",
+    "purekube.ports",
+    "purekube.readiness",
+    "purekube.reconcilers",
+    "purekube.regex",
+    "purekube.schema",
+    "purekube.versions",
     "vworkspace_fake",
     "vworkspace_fake.controlplane",
-    "vworkspace_fake.downstream",
-    "vworkspace_fake.flux",
-    "vworkspace_kit",
-    "vworkspace_kube",
+    "kubelab.downstream",
+    "kubelab.flux",
+    "purekube_kit",
+    "purekube_http",
     "vworkspace_odoo",
 )
 """What others embed. The rooms of the app have doors for each other."""
 
 LATE = (
-    "vworkspace_apiserver",
+    "kubelab",
     "vworkspace_app.manager",
     "vworkspace_core",
     "vworkspace_core.operations",
     "vworkspace_fake",
-    "vworkspace_kit",
+    "purekube_kit",
 )
 """Doors of packages that everybody passes who imports anything inside: they load a module when it is asked for."""
 
@@ -181,7 +181,7 @@ def test_a_door_that_loads_late_loads_what_it_says(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["vworkspace_core", "vworkspace_core.operations", "vworkspace_apiserver", "vworkspace_fake", "vworkspace_kit"],
+    ["vworkspace_core", "vworkspace_core.operations", "kubelab", "vworkspace_fake", "purekube_kit"],
 )
 def test_entering_loads_nothing_else(name: str) -> None:
     """Every import of anything inside passes here: `--help` must not wait for it."""

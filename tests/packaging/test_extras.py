@@ -15,7 +15,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 PACKAGES = [Path(path) for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 OURS = {path.name for path in PACKAGES}
-KIT = "vworkspace_kit"
+KIT = "purekube_kit"
 CONFORMANCE = ("conformance", "commands/conformance.py")
 
 

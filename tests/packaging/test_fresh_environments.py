@@ -121,9 +121,7 @@ def test_the_package_alone_says_what_its_commands_need_and_runs_the_core(wheel: 
         ended = fresh.run(name)
         assert ended.returncode == 1
         assert re.fullmatch(rf"error: .+: {re.escape(INSTALL)}\n", ended.stderr)
-    core = (
-        "from vworkspace_core.instances.reconcile import reconcile; from vworkspace_apiserver.server import ApiServer"
-    )
+    core = "from vworkspace_core.instances.reconcile import reconcile; from kubelab.server import ApiServer"
     subprocess.run([fresh.bin / "python", "-I", "-c", core], check=True)
 
 

@@ -25,7 +25,7 @@ def test_the_image_copies_what_the_package_is_made_of_and_no_laboratory() -> Non
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     needed = {*packages, project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
     absent = {path for path in needed if not any(Path(path).is_relative_to(source) for source in copied())}
-    assert absent == {"adapters/fake/vworkspace_apiserver", "adapters/fake/vworkspace_fake", "kit/vworkspace_kit"}
+    assert absent == {"adapters/fake/kubelab", "adapters/fake/vworkspace_fake", "kit/purekube_kit"}
     let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert let_through == copied()
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SHOP = """
 import attrs
 
-from vworkspace_core.reconcilers import (
+from purekube.reconcilers import (
     Children, Desired, Node, Object, Reconciler, Request, Result, Terminal, Watcher, pure_reconciler, resource
 )
 

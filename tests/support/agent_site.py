@@ -8,25 +8,25 @@ import anyio
 import structlog
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.apimachinery.timestamps import Instant
+from purekube.ports import WatchEventType
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.conditions import wanted_conditions
 from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.ports import WatchEventType
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, JobEntry
 from vworkspace_fake.job_store import MemoryJobStore
 

@@ -5,10 +5,10 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from vworkspace_apiserver.model.calls import ADMIN, Caller, RequestTarget, WriteOptions
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from kubelab.model.calls import ADMIN, Caller, RequestTarget, WriteOptions
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GIZMO = Kind("tests.example", "v1", "Gizmo", "gizmos")

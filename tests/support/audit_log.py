@@ -14,8 +14,8 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from kubelab.access.audit import AuditEntry
 from tests.support.audited_story import arrival, whole_lines
-from vworkspace_apiserver.access.audit import AuditEntry
 
 __all__ = ["POLICY", "Act", "Log", "embedded_log", "kube_log"]
 

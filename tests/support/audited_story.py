@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
+from kubelab.access.audit import AuditEntry, AuditLog
+from purekube_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]
 

@@ -16,30 +16,30 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
+from kubelab.clock import VirtualClock
+from kubelab.downstream import DownstreamSimulator
+from kubelab.downstream import run as run_downstream
+from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from kubelab.http.serving import kubeconfig
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.composite import Composite
+from purekube.ports import Clock, KubeApi, PatchType
+from purekube_http import KubeApiClient
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.composites.running import CompositeOptions, Composites
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.process.clock import SystemClock
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_app.composites.running import CompositeOptions, Composites
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.ports import Clock, KubeApi, PatchType
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.downstream import DownstreamSimulator
-from vworkspace_fake.downstream import run as run_downstream
-from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
-from vworkspace_kube import KubeApiClient
 
 __all__ = ["FACES", "NS", "QUICK", "RIGHTS", "BoxSite", "Face", "Limited", "example", "in_process", "play"]
 

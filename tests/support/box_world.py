@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
 from tests.support.composite_world import NS, CompositeWorld, condition_of
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
 
 __all__ = ["NS", "PureWorld", "condition_of"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.compile import Examination, compile_box, examine
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from purekube.boxes.box import Box
+from purekube.boxes.compile import Examination, compile_box, examine
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 
 CONDITIONS: Final[Mapping[str, Any]] = {
     "type": "array",

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import httpx2
 
-from vworkspace_core.apimachinery.errors import Unavailable
+from purekube.apimachinery.errors import Unavailable
 
 __all__ = ["HTTP_FAULTS", "KUBE_FAULTS", "Fault", "FaultyTransport", "Network", "SlowKube", "Trouble"]
 

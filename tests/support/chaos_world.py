@@ -18,24 +18,24 @@ import attrs
 import structlog
 from structlog.testing import LogCapture
 
+from kubelab.clock import VirtualTimeLoop
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
+from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.ports import PatchType, WatchEventType
 from tests.support.builders import NAMESPACE, condition
 from tests.support.chaos_network import FaultyTransport, Network, SlowKube, Trouble
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
-from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
-from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.clock import VirtualTimeLoop
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.http import control_plane_app
 from vworkspace_fake.controlplane.waiting import LongPolls

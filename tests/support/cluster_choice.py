@@ -20,17 +20,17 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
+from kubelab.access.rbac import service_account
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
+from kubelab.http.serving import kubeconfig
+from kubelab.model.calls import ADMIN
+from kubelab.server import ApiServer
+from purekube_http import load_config
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from tests.support.audited_story import POLICY, Audit, Remembered, Written
 from tests.support.server_thread import served
 from tools.cluster.up import VARIABLE, Cluster
-from vworkspace_apiserver.access.rbac import service_account
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.model.calls import ADMIN
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
-from vworkspace_kube import load_config
 
 __all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server", "taking_part"]
 

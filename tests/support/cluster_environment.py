@@ -10,6 +10,14 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from kubelab.downstream import DownstreamBehaviour
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.flux import FluxBehaviour
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.ports import Clock, KubeApi, PatchType
+from purekube_http import KubeApiClient, load_config
 from tests.support import e2e_world as worlds
 from tests.support.cluster_choice import Reached, is_existing, reached, real_cluster
 from tests.support.definitions import define, have_defined
@@ -21,14 +29,6 @@ from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.ports import Clock, KubeApi, PatchType
-from vworkspace_fake.downstream import DownstreamBehaviour
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.flux import FluxBehaviour
-from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["environment_world", "grant", "leave"]
 

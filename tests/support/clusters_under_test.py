@@ -17,18 +17,18 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from lightkube.config.kubeconfig import KubeConfig
 
+from kubelab.flux import run as run_flux
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
+from purekube_run.process.clock import SystemClock
 from tests.support.audit_log import POLICY, Act, Log, embedded_log, kube_log
 from tests.support.cluster_environment import grant
 from tests.support.commands import Running, call
 from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, instance, usual_crds
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.ports import KubeApi
-from vworkspace_fake.flux import run as run_flux
-from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
-from vworkspace_kube import KubeApiClient
 
 __all__ = ["SITES", "Site"]
 

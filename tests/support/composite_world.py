@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from kubelab.downstream import DownstreamSimulator
+from kubelab.entropy import SeededEntropy
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.composites.composite import Composite
+from purekube.composites.observe import observe_live
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import PatchType
 from tests.support.simulation import START, EventLog
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.composites.observe import observe_live
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.downstream import DownstreamSimulator
-from vworkspace_fake.entropy import SeededEntropy
 
 __all__ = ["NS", "CompositeWorld", "condition_of"]
 

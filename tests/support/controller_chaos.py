@@ -15,18 +15,18 @@ import anyio
 import attrs
 import structlog
 
+from kubelab.clock import VirtualClock, VirtualTimeLoop
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.ports import PatchType
+from purekube.reconcilers import Backoff, Object, Reconciler, Request, Result, Terminal, Watcher
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.reconcilers.running import ControllerOptions, Controllers
 from tests.support.chaos_network import Network, SlowKube
 from tests.support.controller_site import NS, SHOP, ShopSpec, ShopStatus
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.ports import PatchType
-from vworkspace_core.reconcilers import Backoff, Object, Reconciler, Request, Result, Terminal, Watcher
-from vworkspace_fake.clock import VirtualClock, VirtualTimeLoop
 
 T = TypeVar("T")
 Shop = Object[ShopSpec, ShopStatus]

@@ -10,21 +10,21 @@ import anyio
 import attrs
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
+from purekube.ports import Clock, KubeApi, PatchType
+from purekube.reconcilers import Resource, resource
+from purekube_kit.kube_apiserver import OPERATOR_USER
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.reconcilers.running import ControllerOptions, Controllers
+from purekube_run.trials.faults import FaultyKube
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
-from vworkspace_app.trials.faults import FaultyKube
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
-from vworkspace_core.ports import Clock, KubeApi, PatchType
-from vworkspace_core.reconcilers import Resource, resource
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 NS: Final = "team"
 _OPERATOR: Final = Caller(OPERATOR_USER, agent="controllers/1")

@@ -10,14 +10,14 @@ from urllib.parse import urlencode, urlsplit
 
 import attrs
 
+from kubelab.model.calls import DeleteOptions, RequestTarget, WriteOptions
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.model.requests import FieldValidation
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import PatchType
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.model.calls import DeleteOptions, RequestTarget, WriteOptions
-from vworkspace_apiserver.model.failure import ApiFailure, status_body
-from vworkspace_apiserver.model.requests import FieldValidation
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.ports import PatchType
 
 __all__ = ["MISSING", "SAMPLE", "Answer", "InProcess", "OverHttp", "Partner", "Turn", "definition", "hold"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_apiserver.http.authority import certificates_for
+from kubelab.http.authority import certificates_for
 
 Convert = Callable[[dict[str, Any], str], Any]
 """One object and the apiVersion that is asked for; what is to be answered for it."""

@@ -11,19 +11,19 @@ from typing import Any
 
 import attrs
 
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_core.controller.machine import LogNote, Tick
+from kubelab.clock import ManualClock
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.controller.machine import LogNote, Tick
+from purekube.ports import PatchType
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import StoredCredential, new_secret, secret_ref, stored_credential
 from vworkspace_core.credentials.state import RotationStage
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import ApiRefusal, ControlPlaneServer, InProcessControlPlane, ScriptedFault
 
 CLUSTER_ID = "cluster-prod-1"

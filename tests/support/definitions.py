@@ -8,10 +8,10 @@ from typing import Final
 
 import anyio
 
-from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.ports import KubeApi
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import KubeApi
 
 __all__ = ["define", "have_defined", "until_served"]
 

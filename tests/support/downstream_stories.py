@@ -5,6 +5,27 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
+from kubelab.downstream import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    Ending,
+    VeleroBehaviour,
+    WorkflowBehaviour,
+    WorkflowStep,
+    resume_patch,
+)
+from purekube.apimachinery.errors import AlreadyExists, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import (
+    JOB,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT,
+    WORKFLOW,
+)
 from tests.support.downstream_world import (
     NS,
     VELERO_NS,
@@ -17,27 +38,6 @@ from tests.support.downstream_world import (
     snapshot,
     source,
     workflow,
-)
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import (
-    JOB,
-    REPLICATION_DESTINATION,
-    REPLICATION_SOURCE,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT,
-    WORKFLOW,
-)
-from vworkspace_fake.downstream import (
-    DownstreamBehaviour,
-    DownstreamOutcome,
-    DownstreamRule,
-    Ending,
-    VeleroBehaviour,
-    WorkflowBehaviour,
-    WorkflowStep,
-    resume_patch,
 )
 
 __all__ = ["BEHAVIOURS", "STEPS", "SUBJECTS", "Step", "Story"]

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.support.passing_time import go_on, settle
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
+from kubelab.clock import ManualClock
+from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     JOB,
     NAMESPACE,
@@ -22,11 +25,8 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT_CLASS,
     WORKFLOW,
 )
-from vworkspace_core.ports import PatchType, Propagation, WatchEventType
-from vworkspace_fake.clock import ManualClock
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+from purekube.ports import PatchType, Propagation, WatchEventType
+from tests.support.passing_time import go_on, settle
 
 __all__ = [
     "NS",

@@ -11,22 +11,17 @@ from uuid import uuid4
 import attrs
 import pytest
 
-from tests.support.builders import instance_manifest
-from tests.support.cluster_choice import Reached, real_cluster
-from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
-from tests.support.operator_process import Lever
-from tests.support.patience import PATIENCE
-from tests.support.recording_client import Witness, Write
-from tests.support.source_names import source_ref
-from tools.cluster.up import VARIABLE
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import JOB_STORE
-from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
+from kubelab.clock import VirtualClock
+from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -37,14 +32,19 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     SECRET,
 )
+from purekube.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEventType
+from tests.support.builders import instance_manifest
+from tests.support.cluster_choice import Reached, real_cluster
+from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
+from tests.support.operator_process import Lever
+from tests.support.patience import PATIENCE
+from tests.support.recording_client import Witness, Write
+from tests.support.source_names import source_ref
+from tools.cluster.up import VARIABLE
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import JOB_STORE
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEventType
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
-from vworkspace_fake.flux.crds import flux_crds
 
 _SHARED = ("E2E_CLUSTER", "KUBEBUILDER_ASSETS", VARIABLE)
 SUFFIX = f"-{uuid4().hex[:6]}" if any(os.environ.get(name) for name in _SHARED) else ""

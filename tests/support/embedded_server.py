@@ -8,9 +8,9 @@ import anyio
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from kubelab.http.serving import serve
+from kubelab.server import ApiServer
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.server import ApiServer
 
 
 @asynccontextmanager

@@ -10,15 +10,10 @@ from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
-from tests.support.cluster_environment import RIGHTS, apply_printed
-from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
-from tests.support.kube_client import RemoteHands, RemoteRecord, Seen
-from tests.support.patience import PATIENCE
-from tools.cluster.up import Cluster
-from vworkspace_app.install import InstallOptions, tenant
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import (
+from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, PERSISTENT_VOLUME, SERVICE_ACCOUNT
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import (
     JOB,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
@@ -27,9 +22,14 @@ from vworkspace_core.apimachinery.resources import (
     VELERO_BACKUP,
     VOLUME_SNAPSHOT_CLASS,
 )
-from vworkspace_core.ports import KubeApi
-from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, PERSISTENT_VOLUME, SERVICE_ACCOUNT
-from vworkspace_kube import KubeApiClient, load_config
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient, load_config
+from tests.support.cluster_environment import RIGHTS, apply_printed
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
+from tests.support.kube_client import RemoteHands, RemoteRecord, Seen
+from tests.support.patience import PATIENCE
+from tools.cluster.up import Cluster
+from vworkspace_app.install import InstallOptions, tenant
 
 _LOOK: Final = 0.1
 _FATE: Final = "cluster.vworkspace.io/pod"

@@ -8,11 +8,11 @@ from typing import Final
 
 import attrs
 
+from kubelab.downstream import resume_patch
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from purekube.apimachinery.manifest import ObjectRef
 from tests.support.engine_stage import SNAPSHOT_CLASS, EngineStage
-from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_fake.downstream import resume_patch
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 __all__ = ["SCENARIOS", "Scenario"]
 

@@ -8,20 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import CORE_EVENT, JOB, POD, REPLICATION_SOURCE, VOLUME_SNAPSHOT_CONTENT, WORKFLOW
+from purekube.ports import WatchEventType
 from tests.support.engine_stage import EngineStage, verdict
 from tests.support.flux_sequence import Sequences
 from tests.support.kube_client import Seen
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import (
-    CORE_EVENT,
-    JOB,
-    POD,
-    REPLICATION_SOURCE,
-    VOLUME_SNAPSHOT_CONTENT,
-    WORKFLOW,
-)
 from vworkspace_core.operations.contract import Objects
-from vworkspace_core.ports import WatchEventType
 
 __all__ = ["sequences_of"]
 

@@ -6,26 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
-from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
-from tests.support.passing_time import go_on
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.names import engine_object_name
-from vworkspace_core.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
-    JOB,
-    NAMESPACE,
-    PERSISTENT_VOLUME_CLAIM,
-    SECRET,
-    VOLUME_SNAPSHOT,
-    VOLUME_SNAPSHOT_CLASS,
-    WORKFLOW,
-)
-from vworkspace_core.operations.settings import RUNNER
-from vworkspace_fake.clock import ManualClock
-from vworkspace_fake.downstream import (
+from kubelab.clock import ManualClock
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamOutcome,
     DownstreamRule,
@@ -35,8 +17,26 @@ from vworkspace_fake.downstream import (
     WorkflowBehaviour,
     WorkflowStep,
 )
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.apimachinery.names import engine_object_name
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    WORKFLOW,
+)
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
+from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
+from tests.support.passing_time import go_on
+from vworkspace_core.operations.settings import RUNNER
 
 _PLACE: Final = "stage-000000"
 _UID: Final = "0badcafe-1111-4222-8333-444444444444"

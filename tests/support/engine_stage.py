@@ -8,13 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tests.support.kube_client import Hands, Seen
-from tests.support.operation_worlds import SETTINGS, operation_manifest, target_manifest, template
-from vworkspace_core.api.codec import read_application_instance, read_operation
-from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch, metadata
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch, metadata
+from purekube.apimachinery.resources import (
     CORE_EVENT,
     JOB,
     PERSISTENT_VOLUME_CLAIM,
@@ -27,11 +23,15 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
-from vworkspace_core.controller.live_reads import LiveReads
+from purekube.controller.live_reads import LiveReads
+from purekube.ports import PatchType
+from tests.support.kube_client import Hands, Seen
+from tests.support.operation_worlds import SETTINGS, operation_manifest, target_manifest, template
+from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.contract import EngineContext, EngineStatus, Objects
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import own_object
-from vworkspace_core.ports import PatchType
 
 __all__ = ["MANAGER", "SEEN", "SNAPSHOT_CLASS", "EngineStage", "Holds", "verdict"]
 

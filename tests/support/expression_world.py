@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.node import Schema
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import Schema
 
 __all__ = ["EXPRESSIONS", "OBJECTS", "SCHEMA", "any_text"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Unavailable
+from purekube.apimachinery.errors import Unavailable
 
 __all__ = ["Crash", "Cut", "FaultyKube", "calm"]
 

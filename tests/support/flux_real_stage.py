@@ -13,6 +13,12 @@ from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE
+from purekube.ports import WatchEvent
+from purekube_http import KubeApiClient, load_config
 from tests.support.cluster_environment import RIGHTS, apply_printed
 from tests.support.flux_stage import NAME, SHOWN, Stage
 from tests.support.helm import helm_in
@@ -21,12 +27,6 @@ from tests.support.patience import PATIENCE
 from tools.cluster.charts import Repository, packaged
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE
-from vworkspace_core.ports import WatchEvent
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_kube import KubeApiClient, load_config
 
 _LOOK: Final = 0.1
 

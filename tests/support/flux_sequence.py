@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CORE_EVENT
 from tests.support.flux_stage import SHOWN, Stage
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CORE_EVENT
 
 __all__ = ["Sequences", "differences", "ends_of", "events_of", "sequences_of"]
 

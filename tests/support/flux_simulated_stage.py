@@ -6,14 +6,16 @@ from typing import Any, Final
 
 import attrs
 
-from tests.support.flux_stage import NAME, SHOWN, Stage
-from tests.support.kube_client import InProcessHands, InProcessRecord
-from tests.support.passing_time import go_on
-from tools.cluster.charts import NAMES
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import (
+from kubelab.clock import ManualClock
+from kubelab.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
+from kubelab.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
+from kubelab.flux.crds import flux_crds
+from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret
+from kubelab.flux.versions import sha256_of
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import (
     CORE_EVENT,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -21,13 +23,11 @@ from vworkspace_core.apimachinery.resources import (
     OCI_REPOSITORY,
     SECRET,
 )
-from vworkspace_core.ports import WatchEvent
-from vworkspace_fake.clock import ManualClock
-from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
-from vworkspace_fake.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_secret
-from vworkspace_fake.flux.versions import sha256_of
+from purekube.ports import WatchEvent
+from tests.support.flux_stage import NAME, SHOWN, Stage
+from tests.support.kube_client import InProcessHands, InProcessRecord
+from tests.support.passing_time import go_on
+from tools.cluster.charts import NAMES
 
 _PLACE: Final = "org"
 _UNKNOWN_AUTHORITY: Final = (

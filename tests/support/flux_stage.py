@@ -10,15 +10,15 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
+from purekube.ports import PatchType, WatchEvent, WatchEventType
 from tests.support.builders import instance_manifest
 from tests.support.kube_client import Hands
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
-from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.desired import DesiredObjects, desired_objects
-from vworkspace_core.ports import PatchType, WatchEvent, WatchEventType
 
 __all__ = ["MANAGER", "NAME", "SHOWN", "Holds", "Stage", "conditions", "is_ready", "is_stalled"]
 

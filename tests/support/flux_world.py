@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.support.passing_time import go_on, settle
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
+from kubelab.clock import ManualClock
+from kubelab.flux import FluxBehaviour, FluxSimulator
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     HELM_REPOSITORY,
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.clock import ManualClock
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
-from vworkspace_fake.flux.crds import flux_crds
+from purekube.ports import PatchType, WatchEventType
+from tests.support.passing_time import go_on, settle
 
 __all__ = [
     "NAME",

@@ -5,10 +5,10 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.graph import ApplyPolicy, Until
 from tests.support.graph_world import EXTRA, PART, NodeSpec
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.graph import ApplyPolicy, Until
 
 IDS = "abcde"
 HARD = (Until.APPLIED, Until.OBSERVED, Until.READY)

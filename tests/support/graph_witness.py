@@ -2,11 +2,11 @@
 
 import attrs
 
+from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.graph import ApplyPolicy, Until
 from tests.support.faulty_kube import Crash
 from tests.support.graph_world import MARKS, SHOP, GraphWorld, NodeSpec
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.graph import ApplyPolicy, Until
 
 ERRORS: dict[str, OperatorError] = {
     "Invalid": Invalid("spec: refused by a test"),

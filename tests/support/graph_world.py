@@ -10,20 +10,20 @@ from typing import Any, Final
 
 import attrs
 
-from tests.support.apiserver_world import crd
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
-from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.controller.status import LiveStatus, status_change
-from vworkspace_core.graph import (
+from kubelab import SeededEntropy
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
+from purekube.apimachinery.places import Place
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import Decision, Finalizer, Snapshot
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.status import LiveStatus, status_change
+from purekube.graph import (
     ApplyPolicy,
     CreateRecord,
     Edge,
@@ -48,9 +48,9 @@ from vworkspace_core.graph import (
     plan,
     teardown,
 )
-from vworkspace_core.ports import KubernetesEvent, PatchType, Propagation
-from vworkspace_core.schema import compile_schema
-from vworkspace_fake import SeededEntropy
+from purekube.ports import KubernetesEvent, PatchType, Propagation
+from purekube.schema import compile_schema
+from tests.support.apiserver_world import crd
 
 NS: Final = "team"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,6 +10,9 @@ from typing import Any
 
 import attrs
 
+from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_from_secret
+from purekube.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, SECRET
 from tests.support.instance_turmoil import CHART, DOWNSTREAM, LEAK, MARKER, Turmoil
 from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import HELM, NS
@@ -26,9 +29,6 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
 )
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, SECRET
-from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_from_secret
 
 Snapshot = Mapping[ObjectRef, Manifest]
 LONGEST = 1024

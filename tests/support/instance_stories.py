@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from kubelab.flux import Action, OutcomeKind, SourceFault
+from purekube.apimachinery.manifest import Manifest
 from tests.support.instance_oracle import conditions_of
 from tests.support.instance_turmoil import LiveRule, LiveSourceRule, Turmoil, intent
 from tests.support.simulation import INSTANCE
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
 
 
 def world_with(seconds: float = 20, *, collects: bool = True, **spec: Any) -> Turmoil:

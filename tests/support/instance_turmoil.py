@@ -15,28 +15,7 @@ from typing import Any, cast
 
 import attrs
 
-from tests.support.instance_worlds import instance_manifest
-from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
-from vworkspace_core.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, ref_of
-from vworkspace_core.apimachinery.resources import (
-    CONFIG_MAP,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    NAMESPACE,
-    OCI_REPOSITORY,
-    SECRET,
-)
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import REFUSED_SECONDS, Requeue, RequeuePace
-from vworkspace_core.instances.context import Context, InstanceObserved
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.ports import ListPage, PatchType, Propagation
-from vworkspace_fake.flux import (
+from kubelab.flux import (
     Action,
     FluxBehaviour,
     OutcomeKind,
@@ -46,8 +25,29 @@ from vworkspace_fake.flux import (
     SourceOutcome,
     SourceRule,
 )
-from vworkspace_fake.flux import FluxOutcome as Ending
-from vworkspace_fake.flux.behaviour import HelmTarget, PullRequest
+from kubelab.flux import FluxOutcome as Ending
+from kubelab.flux.behaviour import HelmTarget, PullRequest
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, ref_of
+from purekube.apimachinery.resources import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    SECRET,
+)
+from purekube.controller.decision import Decision
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import REFUSED_SECONDS, Requeue, RequeuePace
+from purekube.ports import ListPage, PatchType, Propagation
+from tests.support.instance_worlds import instance_manifest
+from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.instances.context import Context, InstanceObserved
+from vworkspace_core.instances.reconcile import reconcile
 
 TWIN = attrs.evolve(INSTANCE, name="twin")
 CHART = ObjectRef(HELM_CHART, NS, f"{NS}-nextcloud")

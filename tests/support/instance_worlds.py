@@ -8,12 +8,12 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
+from purekube.controller.decision import Decision
 from tests.support.source_names import source_ref
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import reconcile
 

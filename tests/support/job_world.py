@@ -10,19 +10,21 @@ from typing import Any
 
 import attrs
 
+from kubelab.clock import ManualClock
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
+from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.controller.machine import LogNote, Tick
+from purekube.ports import PatchType, WatchEventType
 from tests.support.builders import NAMESPACE, condition
 from tests.support.faulty_kube import Crash, Cut, FaultyKube, calm
 from tests.support.jobs import CLUSTER_ID, instance
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
-from vworkspace_core.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
-from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step
@@ -31,8 +33,6 @@ from vworkspace_core.jobs.performer import JobPerformer
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
-from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane, JobEntry
 from vworkspace_fake.job_store import MemoryJobStore
 

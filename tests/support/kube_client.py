@@ -10,12 +10,12 @@ import anyio
 import attrs
 from anyio.from_thread import BlockingPortal
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.storage.watch_stream import WatchStream
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind
+from purekube.ports import KubeApi, ListPage, WatchEvent, WatchEventType
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.storage.watch_stream import WatchStream
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.ports import KubeApi, ListPage, WatchEvent, WatchEventType
 
 __all__ = ["Hands", "InProcessHands", "InProcessRecord", "Record", "RemoteHands", "RemoteRecord"]
 

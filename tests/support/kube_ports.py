@@ -15,18 +15,18 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient, load_config
 from tests.support.cluster_choice import is_existing, real_server
 from tests.support.definitions import until_served
 from tests.support.effort import unused_name
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.ports import KubeApi
-from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
 

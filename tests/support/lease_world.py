@@ -12,11 +12,12 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.controller.backoff import jitter_of
-from vworkspace_core.controller.lease.machine import step
-from vworkspace_core.controller.lease.messages import (
+from kubelab.clock import START
+from purekube.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.controller.backoff import jitter_of
+from purekube.controller.lease.machine import step
+from purekube.controller.lease.messages import (
     CloseFence,
     CreateLease,
     End,
@@ -39,11 +40,10 @@ from vworkspace_core.controller.lease.messages import (
     TimerFired,
     UpdateLease,
 )
-from vworkspace_core.controller.lease.peers import identity_of
-from vworkspace_core.controller.lease.record import LeasePolicy, holder_of
-from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
-from vworkspace_core.controller.shard import WHOLE, Shard
-from vworkspace_fake.clock import START
+from purekube.controller.lease.peers import identity_of
+from purekube.controller.lease.record import LeasePolicy, holder_of
+from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.shard import WHOLE, Shard
 
 
 @attrs.frozen

@@ -8,15 +8,15 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.compile import compile_schema
+from purekube.schema.defaults import apply_defaults
+from purekube.schema.node import Schema
+from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.validate import validate
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.errors import StatusCause
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.defaults import apply_defaults
-from vworkspace_core.schema.node import Schema
-from vworkspace_core.schema.prune import drop_nulls, prune
-from vworkspace_core.schema.validate import validate
 
 __all__ = ["Write", "judged_by_crd", "schema_of", "writes"]
 

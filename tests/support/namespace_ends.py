@@ -8,13 +8,13 @@ from base64 import b64decode
 from contextlib import suppress
 from typing import Final
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
+from purekube.ports import KubeApi
 from tests.support.cluster_choice import Reached, is_existing
 from tests.support.commands import call
 from tests.support.e2e_world import World
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
-from vworkspace_core.ports import KubeApi
 
 __all__ = ["ROLES", "end_namespace", "end_what_goes", "is_ended", "take_roles"]
 

@@ -9,27 +9,7 @@ from uuid import uuid4
 import attrs
 import pytest
 
-from tests.support.e2e_world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
-from tests.support.effort import EFFORT
-from tests.support.operation_worlds import HOOK_SPEC, template
-from tests.support.servers import FACES, IN_PROCESS, Face, Story
-from vworkspace_core.api.labels import CANCEL, OPERATION_UID
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
-    OPERATION,
-    PERSISTENT_VOLUME_CLAIM,
-    SECRET,
-    VOLUME_SNAPSHOT_CLASS,
-)
-from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.operations.claims import approval_claim, parameters_digest
-from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.ports import WatchEventType
-from vworkspace_fake.controlplane import JobEntry
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamOutcome,
     DownstreamRule,
@@ -39,8 +19,28 @@ from vworkspace_fake.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.flux import ChartHook
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.flux import ChartHook
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from purekube.ports import WatchEventType
+from tests.support.e2e_world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
+from tests.support.effort import EFFORT
+from tests.support.operation_worlds import HOOK_SPEC, template
+from tests.support.servers import FACES, IN_PROCESS, Face, Story
+from vworkspace_core.api.labels import CANCEL, OPERATION_UID
+from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.controlplane import JobEntry
 
 __all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_story", "rules"]
 

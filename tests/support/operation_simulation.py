@@ -10,27 +10,12 @@ from typing import Any
 
 import attrs
 
-from tests.support.instance_worlds import CLUSTER
-from tests.support.operation_worlds import (
-    APPROVAL_SECRET,
-    NS,
-    SETTINGS,
-    SURROUNDINGS,
-    TARGET,
-    operation_manifest,
-    target_labels,
-    target_manifest,
-)
-from tests.support.simulation import OPERATOR, START, EventLog
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import Caller, RequestVerb
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.codec import read_operation
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, INSTANCE_UID, OPERATION_UID
-from vworkspace_core.api.operation import Operation, Phase
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
-from vworkspace_core.apimachinery.resources import (
+from kubelab.downstream.crds import downstream_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import Caller, RequestVerb
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -47,15 +32,30 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import ListPage, PatchType
+from tests.support.instance_worlds import CLUSTER
+from tests.support.operation_worlds import (
+    APPROVAL_SECRET,
+    NS,
+    SETTINGS,
+    SURROUNDINGS,
+    TARGET,
+    operation_manifest,
+    target_labels,
+    target_manifest,
+)
+from tests.support.simulation import OPERATOR, START, EventLog
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, INSTANCE_UID, OPERATION_UID
+from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
-from vworkspace_core.ports import ListPage, PatchType
-from vworkspace_fake.downstream.crds import downstream_crds
 
 ENGINE_KINDS = (
     VELERO_BACKUP,

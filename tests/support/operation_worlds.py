@@ -7,11 +7,11 @@ from typing import Any
 
 import attrs
 
-from tests.support.instance_worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
-from vworkspace_core.api.codec import read_operation
-from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import (
+from kubelab.flux import ChartHook
+from kubelab.flux.history import snapshot
+from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret, secret_name
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     HELM_RELEASE,
     JOB,
@@ -20,16 +20,16 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
-from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACES
-from vworkspace_core.controller.decision import Decision
+from purekube.apimachinery.resources import NAMESPACE as NAMESPACES
+from purekube.controller.decision import Decision
+from tests.support.instance_worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
-from vworkspace_fake.flux import ChartHook
-from vworkspace_fake.flux.history import snapshot
-from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_secret, secret_name
 
 NS = "org-myteam"
 APPROVAL_SECRET = b"a secret that nobody else has"

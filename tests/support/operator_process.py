@@ -7,13 +7,13 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.ports import KubeApi
 from tests.support.patience import PATIENCE
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.manager import Manager
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.ports import KubeApi
 
 __all__ = ["Forgetful", "Lever", "Runs"]
 

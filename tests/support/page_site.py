@@ -16,9 +16,19 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
+from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.ports import PatchType
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.http import ConnectionLimits
+from purekube_run.process.secret_masking import SecretMask
 from tests.support.builders import instance_manifest, operation_manifest
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.embedded.simulators import simulate
 from vworkspace_app.manager.agent import AgentOptions
@@ -31,22 +41,12 @@ from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Access, Site
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.http import ConnectionLimits
-from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 T = TypeVar("T")
 

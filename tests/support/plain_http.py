@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from kubelab.server import ApiServer
 from tests.support.cluster_choice import real_server
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Wire, served, wall_clock, wired
-from vworkspace_apiserver.server import ApiServer
 
 __all__ = ["WIRES", "until"]
 

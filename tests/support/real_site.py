@@ -14,25 +14,25 @@ from typing import Any
 import anyio
 import attrs
 
+from kubelab.flux.storage import release_document
+from kubelab.http.serving import kubeconfig
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, SECRET
+from purekube_http import KubeApiClient, load_config
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.yaml_documents import Format, dump
 from tests.support.builders import instance_manifest
 from tests.support.commands import Running
 from tests.support.definitions import have_defined
 from tests.support.patience import PATIENCE
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_app.controller.lookups import all_of
 from vworkspace_app.demo.cluster_ground import Ground
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
-from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
-from vworkspace_fake.flux.storage import release_document
-from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["RealSite", "real_site"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
 
 __all__ = ["Witness", "Write"]
 

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import attrs
 import yaml
 
+from kubelab.http.serving import kubeconfig
 from tests.support.audit_log import Act
 from tests.support.clusters_under_test import Site
 from tests.support.commands import Running
 from tests.support.e2e_world import CLUSTER
 from tests.support.tcp_proxy import Middle
-from vworkspace_apiserver.http.serving import kubeconfig
 
 __all__ = ["DURATION", "OBJECTS", "Replica", "pair", "replica", "takeover", "writes"]
 

@@ -20,12 +20,11 @@ import attrs
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
-from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.store import Snapshot
-from vworkspace_kit.kube_apiserver import (
+from kubelab.http.authority import certificates_for
+from kubelab.http.serving import kubeconfig
+from kubelab.server import ApiServer
+from kubelab.storage.store import Snapshot
+from purekube_kit.kube_apiserver import (
     LOOPBACK,
     PATIENCE,
     Assets,
@@ -40,6 +39,7 @@ from vworkspace_kit.kube_apiserver import (
     free_ports,
     write_credentials,
 )
+from tests.support.server_thread import served, wall_clock
 
 __all__ = ["SERVERS", "Restorable", "config_of"]
 

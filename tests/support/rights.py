@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 import yaml
 
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.audited_story import Request
 from tests.support.commands import run
 from tests.support.e2e_world import OWN_NS
-from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["Right", "granted", "printed", "unused", "used"]
 

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import HELM_RELEASE
 
 
 @attrs.frozen

@@ -7,12 +7,12 @@ what else they hold is kept by an annotation.
 from copy import deepcopy
 from typing import Any
 
+from purekube.apimachinery.manifest import get_path
+from purekube.schema import compile_schema
+from purekube.schema.objectmeta import with_type_meta
+from purekube.versions import Conversion, Converter
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.crd import crd_manifest
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.schema import compile_schema
-from vworkspace_core.schema.objectmeta import with_type_meta
-from vworkspace_core.versions import Conversion, Converter
 
 GROUP = "apps.vworkspace.io"
 

@@ -14,9 +14,9 @@ import attrs
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
+from kubelab.http.serving import serve
+from kubelab.server import ApiServer
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.server import ApiServer
 
 
 def wall_clock() -> datetime:

@@ -18,29 +18,29 @@ from anyio.abc import TaskGroup
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
+from kubelab.clock import VirtualClock, virtual_loop
+from kubelab.downstream import DownstreamBehaviour
+from kubelab.downstream import run as run_engines
+from kubelab.flux import FluxBehaviour
+from kubelab.flux import run as run_flux
+from kubelab.http.serving import serve as serve_cluster
+from kubelab.model.calls import ADMIN, Caller
+from purekube.apimachinery.manifest import Manifest
+from purekube.ports import Clock
+from purekube_http import KubeApiClient
+from purekube_run.process.clock import SystemClock
 from tests.support.cluster_environment import environment_world
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
 from tests.support.operator_process import Forgetful, Runs
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.serving import serve as serve_cluster
-from vworkspace_apiserver.model.calls import ADMIN, Caller
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import Clock
-from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
-from vworkspace_fake.downstream import DownstreamBehaviour
-from vworkspace_fake.downstream import run as run_engines
-from vworkspace_fake.flux import FluxBehaviour
-from vworkspace_fake.flux import run as run_flux
-from vworkspace_kube import KubeApiClient
 from vworkspace_odoo import HttpControlPlane
 
 __all__ = [

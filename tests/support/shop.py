@@ -5,19 +5,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.reconcilers import (
-    Children,
-    Desired,
-    Fill,
-    Node,
-    Object,
-    Read,
-    Terminal,
-    Until,
-    pure_reconciler,
-    resource,
-)
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.reconcilers import Children, Desired, Fill, Node, Object, Read, Terminal, Until, pure_reconciler, resource
 
 __all__ = ["SHOP", "ShopSpec", "ShopStatus", "shop"]
 

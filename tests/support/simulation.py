@@ -9,17 +9,14 @@ from typing import Any
 
 import attrs
 
-from tests.support.instance_worlds import CLUSTER
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
+from kubelab.flux import FluxBehaviour, FluxSimulator
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -28,15 +25,18 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import KubernetesEvent, PatchType
+from tests.support.instance_worlds import CLUSTER
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.ports import KubernetesEvent, PatchType
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
-from vworkspace_fake.flux.crds import flux_crds
 
 START = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 NS = "org-myteam"

@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 from anyio.from_thread import start_blocking_portal
 
+from purekube_run.process.http import ConnectionLimits, PeerCertificate, bind, serve
 from tests.support.patience import PATIENCE
-from vworkspace_app.process.http import ConnectionLimits, PeerCertificate, bind, serve
 
 LONG = ConnectionLimits(connections=8, head=3600.0, body=3600.0, whole=3600.0, idle=3600.0)
 """No deadline comes to pass: what makes room is the limit alone."""

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_REPOSITORY, OCI_REPOSITORY
 
 __all__ = ["fragment_name", "source_name", "source_ref"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
-from vworkspace_apiserver.model.requests import FieldValidation, WriteOutcome, WriteRequest
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_core.ports import PatchType
+from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
+from kubelab.writes import pipeline
+from purekube.ports import PatchType
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}

@@ -11,6 +11,10 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
+from purekube.apimachinery.meta import Condition, ObjectMeta, OwnerReference
+from purekube.apimachinery.redaction import PLACEHOLDER
+from purekube.apimachinery.references import KeyRef, NameRef, ObjectName
+from purekube.apimachinery.secret_material import is_secret_key
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
@@ -42,10 +46,6 @@ from vworkspace_core.api.operation import (
     TargetRef,
 )
 from vworkspace_core.api.vocabulary import TABLE
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta, OwnerReference
-from vworkspace_core.apimachinery.redaction import PLACEHOLDER
-from vworkspace_core.apimachinery.references import KeyRef, NameRef, ObjectName
-from vworkspace_core.apimachinery.secret_material import is_secret_key
 
 CLUSTER_ID = "cluster-prod-1"
 

@@ -13,8 +13,8 @@ from typing import Self
 
 import attrs
 
+from kubelab.http.certificates import Certificates
 from tests.support.patience import PATIENCE
-from vworkspace_apiserver.http.certificates import Certificates
 
 _WRITE = re.compile(
     rb"^(POST|PUT|PATCH|DELETE) \S*/(applicationinstances|helmreleases|ocirepositories)/\S* HTTP/1\.1\r\n"

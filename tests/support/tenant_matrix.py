@@ -9,9 +9,8 @@ import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vworkspace_core.api.crd import crd_manifest
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import (
     CONFIG_MAP,
     HELM_RELEASE,
     HELM_REPOSITORY,
@@ -25,6 +24,7 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     WORKFLOW,
 )
+from vworkspace_core.api.crd import crd_manifest
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.templates import Template
 

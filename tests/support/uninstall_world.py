@@ -12,17 +12,10 @@ from typing import Any, cast
 
 import attrs
 
-from tests.support.instance_worlds import instance_manifest
-from tests.support.simulation import NS, Simulation
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_app.install import InstallOptions, tenant
-from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
-from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import (
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -30,12 +23,19 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OWN_KINDS,
 )
-from vworkspace_core.apimachinery.timestamps import format_time, microtime
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import run_pass
+from purekube.apimachinery.timestamps import format_time, microtime
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
+from purekube.ports import ListPage
+from tests.support.instance_worlds import instance_manifest
+from tests.support.simulation import NS, Simulation
+from vworkspace_app.install import InstallOptions, tenant
+from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observe import observe_live
-from vworkspace_core.ports import ListPage
 
 __all__ = ["ACCOUNT", "APPLICATIONS", "LAPTOP", "OWN_NS", "Actor", "Uninstalling"]
 

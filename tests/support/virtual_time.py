@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from vworkspace_fake.clock import virtual_loop
+from kubelab.clock import virtual_loop
 
 T = TypeVar("T")
 

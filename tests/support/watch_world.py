@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Expired, KindMissing, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.informer.machine import step
-from vworkspace_core.controller.informer.messages import (
+from purekube.apimachinery.errors import Expired, KindMissing, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.machine import step
+from purekube.controller.informer.messages import (
     Advance,
     BufferPage,
     DiscardPages,
@@ -36,9 +36,9 @@ from vworkspace_core.controller.informer.messages import (
     WakeRequested,
     WentQuiet,
 )
-from vworkspace_core.controller.informer.state import InformerPolicy, InformerState
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.ports import WatchEvent, WatchEventType
+from purekube.controller.informer.state import InformerPolicy, InformerState
+from purekube.controller.informer.store import ObjectStore
+from purekube.ports import WatchEvent, WatchEventType
 
 KIND = Kind("t.example.com", "v1", "Thing", "things")
 PAGE = 2

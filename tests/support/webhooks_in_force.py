@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.errors import AlreadyExists, Invalid, NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import CLUSTER, OWN_NS, UNGATED_NS, World, instance
 from vworkspace_app.install.webhooks import SERVICE
-from vworkspace_core.apimachinery.errors import AlreadyExists, Invalid, NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 __all__ = ["Guard"]
 

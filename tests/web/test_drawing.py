@@ -2,9 +2,9 @@
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_app.page.drawing import NODE_HEIGHT, NODE_WIDTH, drawing_of
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.overview.picture import picture_of_tree
 from vworkspace_core.overview.summary import OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, Origin

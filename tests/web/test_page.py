@@ -9,6 +9,10 @@ from urllib.parse import quote
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
+from purekube.ports import KubeApi
+from purekube.reconcilers import Reconciler, Request, Result
 from tests.support.box_site import example
 from tests.support.builders import operation_manifest
 from tests.support.controller_site import SHOP
@@ -33,10 +37,6 @@ from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
 from vworkspace_app.page.site import HEADERS, KnownHosts
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers import Reconciler, Request, Result
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"

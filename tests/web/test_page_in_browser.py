@@ -9,6 +9,16 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kubelab.inprocess import InProcessKube
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OPERATION,
+)
 from tests.support.box_site import example
 from tests.support.browser import browser, look, missing, resize, until, violations
 from tests.support.builders import chart, operation_manifest
@@ -24,18 +34,8 @@ from tests.support.page_site import (
     page_site,
     ready,
 )
-from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_core.api.labels import INSTANCE_UID
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    NAMESPACE,
-    OPERATION,
-)
 from vworkspace_core.overview.fleet import PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of
 

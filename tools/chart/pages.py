@@ -10,11 +10,11 @@ from typing import Any, Final
 import attrs
 import yaml
 
+from purekube.apimachinery.fields import camel
 from vworkspace_app import VERSION
 from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_app.install.values import Values, default_values, values_schema
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
-from vworkspace_core.apimachinery.fields import camel
 
 _WIDTH: Final = 116
 _ABOUT: Final = "Pull-mode operator: a control plane's intent becomes running Flux releases"

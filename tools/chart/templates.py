@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.fields import camel
+from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.everything import tenant
@@ -22,8 +24,6 @@ from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import BOXES, flags, workload
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.controller.shard import Shard
 from vworkspace_core.install import access
 
 KEEP: Final = {"helm.sh/resource-policy": "keep"}

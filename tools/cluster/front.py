@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.certificates import Certificates
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
 
 HOST: Final = "127.0.0.2"
 """A loopback address for which registry clients do not fall back to HTTP, as they do for 127.0.0.1."""

@@ -15,20 +15,14 @@ from typing import Any, Final
 import attrs
 import yaml
 
+from kubelab.http.authority import certificates_for
+from kubelab.http.serving import kubeconfig
+from purekube_kit.kube_apiserver import Assets, apiserver_command, etcd_command, free_ports, write_credentials
 from tools.cluster.build import Say, build, module_folder
 from tools.cluster.components import ALWAYS, COMPONENTS, LOOPBACK, Component, Site, answers
 from tools.cluster.front import Addresses, serving
 from tools.cluster.pins import read_pins
 from tools.cluster.processes import Command, Processes
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_kit.kube_apiserver import (
-    Assets,
-    apiserver_command,
-    etcd_command,
-    free_ports,
-    write_credentials,
-)
 
 VARIABLE: Final = "VWORKSPACE_CLUSTER"
 """The environment variable with the folder of a running cluster, for tests."""

@@ -1,6 +1,6 @@
 """The laboratory: simulated controllers (`flux`, `downstream`), the embedded control plane (`controlplane`), time.
 
-The simulated controllers write what the real ones write, on the embedded API server (`vworkspace_apiserver`) or on any
+The simulated controllers write what the real ones write, on the embedded API server (`kubelab`) or on any
 other.
 """
 
@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from vworkspace_fake.clock import ManualClock, VirtualClock, virtual_loop
-    from vworkspace_fake.entropy import SeededEntropy
+    from kubelab.clock import ManualClock, VirtualClock, virtual_loop
+    from kubelab.entropy import SeededEntropy
     from vworkspace_fake.job_store import MemoryJobStore
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "ManualClock": "vworkspace_fake.clock",
+    "ManualClock": "kubelab.clock",
     "MemoryJobStore": "vworkspace_fake.job_store",
-    "SeededEntropy": "vworkspace_fake.entropy",
-    "VirtualClock": "vworkspace_fake.clock",
-    "virtual_loop": "vworkspace_fake.clock",
+    "SeededEntropy": "kubelab.entropy",
+    "VirtualClock": "kubelab.clock",
+    "virtual_loop": "kubelab.clock",
 }
 """The module that defines each name. It is imported on first use, since most programs need few."""
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import canonical_json
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import canonical_json
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx2
 
-from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.secret_material import redact
+from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.secret_material import redact
 from vworkspace_odoo.tls import default_verify
 
 

@@ -12,7 +12,7 @@ import anyio
 import attrs
 import httpx2
 
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     Invalid,
     JobClosed,
     NotFound,
@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.secret_material import without_user
+from purekube.apimachinery.secret_material import without_user
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.nesting import pruned
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.nesting import pruned
 from vworkspace_core.control_plane.port import OversizedJob
 
 LONGEST_BODY: Final = 16 * 1024 * 1024

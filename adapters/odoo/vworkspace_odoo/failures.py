@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import httpx2
 
-from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.secret_material import redact
+from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.secret_material import redact
 from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
 from vworkspace_odoo.decoding import is_json
 

@@ -13,7 +13,7 @@ import attrs
 from joserfc.errors import InvalidKeyTypeError
 from joserfc.jwk import ECKey, OKPKey
 
-from vworkspace_core.apimachinery.errors import Invalid
+from purekube.apimachinery.errors import Invalid
 
 _PEM: Final = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
 _LONGEST: Final = 65_536

@@ -16,7 +16,7 @@ import rfc8785
 from joserfc import jwe, jws
 from joserfc.jwa import JWSAlgModel
 
-from vworkspace_core.apimachinery.errors import Invalid
+from purekube.apimachinery.errors import Invalid
 from vworkspace_odoo.keys import BoundKey, decryption_keys, signing_keys
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]*")

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, NotFound, Permanent
-from vworkspace_core.apimachinery.secret_material import redact
+from purekube.apimachinery.errors import Forbidden, Invalid, NotFound, Permanent
+from purekube.apimachinery.secret_material import redact
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.tls import tls_context

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_core.apimachinery.secret_material import without_user
+from purekube.apimachinery.errors import Permanent
+from purekube.apimachinery.secret_material import without_user
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:

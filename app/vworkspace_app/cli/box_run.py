@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from vworkspace_app.process.errors import USAGE, CommandError
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.settings import load
 from vworkspace_app.settings.flags import with_flags_of
 from vworkspace_app.settings.table import SETTINGS
@@ -48,7 +48,7 @@ def run(
     **flags: Any,
 ) -> None:
     """Run the operators of some files. Its text for `--help` is given at registration."""
-    from vworkspace_app.boxes.load import load_boxes, runnable
+    from purekube_run.boxes.load import load_boxes, runnable
     from vworkspace_app.commands.box_run import run_boxes
 
     if not files:

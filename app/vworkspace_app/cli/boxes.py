@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from purekube_run.process.yaml_documents import Format
 from vworkspace_app import VERSION
-from vworkspace_app.process.yaml_documents import Format
 
 box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 

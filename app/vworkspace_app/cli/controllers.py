@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from vworkspace_app.process.yaml_documents import Format
+from purekube_run.process.yaml_documents import Format
 
 controllers = App(name="controllers", help="Reconcilers and watchers in Python: list, run, and print what they need.")
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.cli.box_run import NAMES, WatchNamespaces
-from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.settings import load
 from vworkspace_app.settings.flags import with_flags_of
 from vworkspace_app.settings.table import SETTINGS

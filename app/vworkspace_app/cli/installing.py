@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from purekube_run.process.yaml_documents import Format
 from vworkspace_app import VERSION
-from vworkspace_app.process.yaml_documents import Format
 
 
 def manifests(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vworkspace_app.process.yaml_documents import Format
+from purekube_run.process.yaml_documents import Format
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Only this namespace; else all of them.")]
 Kubeconfig = Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")]

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format
 
 Templates = Annotated[
     list[str] | None,

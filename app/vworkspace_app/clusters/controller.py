@@ -9,30 +9,30 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 import structlog
 
-from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.timestamps import Instant
+from purekube.controller.execute import PassRules
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.definitions import is_served
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.decision import cluster_manifest, decide
 from vworkspace_core.clusters.hardening import Exposure, exposure
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.clusters.policy import strictest_policy
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import required_by
-from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 _log = structlog.get_logger("operator")
 POD_SECURITY = "pod-security.kubernetes.io/enforce"

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
-from vworkspace_app.boxes.load import LoadedBox, as_json, counted, load_boxes
-from vworkspace_app.process.errors import FAILURE, CommandError
-from vworkspace_app.trials.round_trips import RoundTrips, round_trips
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.boxes.admission import WebhookDuties
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.problems import BoxProblem
-from vworkspace_core.boxes.schemas import CrdVersions
+from purekube.apimachinery.errors import OperatorError
+from purekube.boxes.admission import WebhookDuties
+from purekube.boxes.box import Box
+from purekube.boxes.problems import BoxProblem
+from purekube.boxes.schemas import CrdVersions
+from purekube_run.boxes.installed import installed_definitions, missing_definitions
+from purekube_run.boxes.load import LoadedBox, as_json, counted, load_boxes
+from purekube_run.process.errors import FAILURE, CommandError
+from purekube_run.trials.round_trips import RoundTrips, round_trips
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
 
@@ -57,7 +57,7 @@ def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubecon
 def _installed(kubeconfig: Path, names: Sequence[str]) -> list[CrdVersions]:
     import anyio
 
-    from vworkspace_kube import KubeApiClient, load_config
+    from purekube_http import KubeApiClient, load_config
 
     async def ask() -> list[CrdVersions]:
         async with KubeApiClient(load_config(kubeconfig)) as api:

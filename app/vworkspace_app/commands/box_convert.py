@@ -7,18 +7,18 @@ from typing import Any, Final
 
 import attrs
 import yaml
+from purekube_convert import ConvertedBox, convert, definition_files
+from purekube_convert.result import BoxPath
 
-from vworkspace_app.boxes.document import read_marked
-from vworkspace_app.boxes.load import LoadedBox, further_crds, load_text
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import STDIN, Format, dump, read_documents
-from vworkspace_app.process.yaml_places import YamlPlaces
-from vworkspace_core.apimachinery.formats import DNS_LABEL
-from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.apimachinery.problems import index, join
-from vworkspace_core.boxes.convert import ConvertedBox, convert, definition_files
-from vworkspace_core.boxes.convert.result import BoxPath
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from purekube.apimachinery.formats import DNS_LABEL
+from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import index, join
+from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_run.boxes.document import read_marked
+from purekube_run.boxes.load import LoadedBox, further_crds, load_text
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
+from purekube_run.process.yaml_places import YamlPlaces
 
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""

@@ -6,18 +6,18 @@ from typing import Any
 
 import attrs
 
-from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
+from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.boxes.admission import WebhookDuties
+from purekube.boxes.box import Box
+from purekube.boxes.labels import BOX_NAME
+from purekube.composites.parent import recorded_kinds
+from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.boxes import account_rbac, box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump, read_text
-from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.boxes.admission import WebhookDuties
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.labels import BOX_NAME
-from vworkspace_core.composites.parent import recorded_kinds
 
 
 def render_rbac(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from vworkspace_app.boxes.drawing import dot, mermaid
-from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_app.boxes.page import page
-from vworkspace_core.boxes.box import Box
+from purekube.boxes.box import Box
+from purekube_run.boxes.drawing import dot, mermaid
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.boxes.page import page
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:

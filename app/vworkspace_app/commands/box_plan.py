@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.boxes.load import further_crds, load_box, runnable
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump, read_documents
-from vworkspace_app.trials.plan import BoxPlan, PlannedObject, plan_box
-from vworkspace_core.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest
+from purekube_run.boxes.load import further_crds, load_box, runnable
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump, read_documents
+from purekube_run.trials.plan import BoxPlan, PlannedObject, plan_box
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import structlog
 
+from purekube.boxes.admission import WebhookDuties
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.composite import Composite
+from purekube.versions import Converter
+from purekube_run.composites.running import CompositeOptions, Composites, refuse_shared_kinds
 from vworkspace_app.commands.run_alone import MakeRunnable, Surroundings, run_alone
-from vworkspace_app.composites.running import CompositeOptions, Composites, refuse_shared_kinds
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
-from vworkspace_core.boxes.admission import WebhookDuties
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.versions import Converter
 
 _log = structlog.get_logger("operator")
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.boxes.load import further_crds, load_box, runnable
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_app.trials.laws import FAULTS, Broken, try_example
-from vworkspace_app.trials.scenario import Outcome, read_scenarios, run_scenario
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.boxes.box import Box
+from purekube.apimachinery.manifest import Manifest
+from purekube.boxes.box import Box
+from purekube_run.boxes.load import further_crds, load_box, runnable
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump
+from purekube_run.trials.laws import FAULTS, Broken, try_example
+from purekube_run.trials.scenario import Outcome, read_scenarios, run_scenario
 from vworkspace_core.overview.trace import Trace, written
 
 _LAST: Final = 40

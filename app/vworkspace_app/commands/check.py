@@ -9,14 +9,14 @@ from typing import Final
 
 import attrs
 
+from purekube_http import KubeApiClient
+from purekube_run.process.errors import FAILURE
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.text import columns
-from vworkspace_app.process.errors import FAILURE
-from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.overview.checkup import Finding, Verdict
-from vworkspace_kube import KubeApiClient
 
 _COLOURS: Final = {
     Verdict.OK: "32",

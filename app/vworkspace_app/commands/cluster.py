@@ -6,14 +6,14 @@ from pathlib import Path
 import anyio
 import attrs
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube_run.process.addresses import parse_address
+from purekube_run.process.errors import CommandError
+from purekube_run.process.signals import run_until_signal
+from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.embedded.access import access_for, audited, write_kubeconfig
 from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.process.addresses import parse_address
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.signals import run_until_signal
-from vworkspace_app.process.yaml_documents import read_documents
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 
 @attrs.frozen

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from purekube_run.process.errors import FAILURE, USAGE, CommandError
+from purekube_run.process.files import read_text
 from vworkspace_app.conformance.over_http import ControlPlaneAt
-from vworkspace_app.process.errors import FAILURE, USAGE, CommandError
-from vworkspace_app.process.files import read_text
 
 _CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Mount
 
+from purekube_run.process.addresses import parse_address
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.signals import run_until_signal
 from vworkspace_app.page.access import PasswordAccess
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.site import Site
-from vworkspace_app.process.addresses import parse_address
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.signals import run_until_signal
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 

@@ -5,6 +5,14 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.composites.access import CompositeAccess, composite_access, owner_access
+from purekube.reconcilers import Resource, controller_access
+from purekube.reconcilers.controllers import name_of
+from purekube.reconcilers.decide_pure import CONTROLLER_NAME
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import Format, dump
+from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
+from purekube_run.trials.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
 from vworkspace_app.commands.box_run import composites_in, tell_unconverted
 from vworkspace_app.commands.controllers_run import controllers_in
@@ -12,16 +20,8 @@ from vworkspace_app.commands.run_alone import run_alone
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_app.reconcilers.loading import LoadedControllers, installed, load_controllers
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.trials.round_trips import check_kinds
 from vworkspace_app.webhooks import ServedKinds
-from vworkspace_core.composites.access import CompositeAccess, composite_access, owner_access
-from vworkspace_core.reconcilers import Resource, controller_access
-from vworkspace_core.reconcilers.controllers import name_of
-from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 NOBODY: Final = WebhookTrust("")
 """A webhook trust that is empty: no authority that the API server could trust."""

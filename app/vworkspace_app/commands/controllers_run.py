@@ -3,8 +3,8 @@
 import random
 from collections.abc import Sequence
 
+from purekube_run.reconcilers.running import ControllerOptions, Controllers, GivenController
 from vworkspace_app.commands.run_alone import MakeRunnable, Surroundings
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, GivenController
 
 
 def controllers_in(controllers: Sequence[GivenController]) -> MakeRunnable:

@@ -10,6 +10,13 @@ import anyio
 import attrs
 from starlette.applications import Starlette
 
+from purekube.apimachinery.errors import OperatorError
+from purekube_http import KubeApiClient
+from purekube_run.process import logs
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
+from purekube_run.process.http import ConnectionLimits
+from purekube_run.process.signals import run_until_signal, run_until_stopped, unless
 from vworkspace_app import VERSION
 from vworkspace_app.commands.control_plane import jobs_page
 from vworkspace_app.demo import playground
@@ -34,14 +41,7 @@ from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site
-from vworkspace_app.process import logs
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
-from vworkspace_app.process.http import ConnectionLimits
-from vworkspace_app.process.signals import run_until_signal, run_until_stopped, unless
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.overview.checkup import Verdict
-from vworkspace_kube import KubeApiClient
 
 _HERE: Final = "127.0.0.1:0"
 _GRACE: Final = 600.0

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from vworkspace_app.boxes.load import load_boxes, runnable
+from purekube.boxes.decide import composite_of
+from purekube.composites.composite import Composite
+from purekube.ports import KubeApi
+from purekube.reconcilers.controllers import kind_of, name_of
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.reconcilers.loading import load_controllers
+from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.handling.forgetting import Forgetting, Held
-from vworkspace_app.reconcilers.loading import load_controllers
-from vworkspace_app.reconcilers.passes import rules_of
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers.controllers import kind_of, name_of
 
 
 def forget_controllers(names: Sequence[str], kubeconfig: Path | None, *, dry_run: bool) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube_http import KubeApiClient
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.handling.doing import ApprovalRequest, act, approve_one
 from vworkspace_app.handling.pod_logs import LogRequest, tell
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.overview import acts
 from vworkspace_core.overview.acts import Act, Refusal
-from vworkspace_kube import KubeApiClient
 
 
 def _retry(kind: Kind, manifest: Manifest) -> Act | Refusal:

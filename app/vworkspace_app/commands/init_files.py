@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from vworkspace_app.process.errors import USAGE, CommandError
+from purekube_run.process.errors import USAGE, CommandError
 
 KIND: Final = (re.compile(r"[A-Z][A-Za-z0-9]{0,39}"), "WebApp")
 GROUP: Final = (re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"), "example.com")

@@ -4,9 +4,9 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from purekube.reconcilers.resource import plural_of
 from vworkspace_app import VERSION
 from vworkspace_app.commands.init_files import GROUP, KIND, PROJECT, check_name, module_of, write_new
-from vworkspace_core.reconcilers.resource import plural_of
 
 _PROJECT: Final = """\
 [build-system]
@@ -48,7 +48,7 @@ _API: Final = '''\
 from typing import TypeAlias
 
 import attrs
-from vworkspace_core.reconcilers import Column, Object, resource, schema_field
+from purekube.reconcilers import Column, Object, resource, schema_field
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ _RECONCILER: Final = '''\
 
 from typing import Any
 
-from vworkspace_core.reconcilers import Children, Desired, Node, Until, pure_reconciler
+from purekube.reconcilers import Children, Desired, Node, Until, pure_reconciler
 
 from $module.api import $constant, $kind, ${kind}Status
 
@@ -128,7 +128,7 @@ def service(self: $kind) -> dict[str, Any]:
 _TEST: Final = '''\
 """The reconciler on a cluster in memory: time is virtual, workloads are simulated, nothing has to be installed."""
 
-from vworkspace_kit import FakeCluster
+from purekube_kit import FakeCluster
 
 from $module.api import $constant, ${kind}Spec
 from $module.reconciler import $module

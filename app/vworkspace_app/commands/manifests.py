@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from purekube.apimachinery.names import LABEL_RULE, is_label_value
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.controller.shard import MOST_SHARDS
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump, read_values
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
 from vworkspace_app.install.profiles import read_settings
 from vworkspace_app.install.values import chart_values, printed
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump, read_values
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
-from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.controller.shard import MOST_SHARDS
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _OF_THE_OPERATOR: Final = {

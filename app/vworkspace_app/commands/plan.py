@@ -6,21 +6,21 @@ from functools import partial
 
 import attrs
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import ALL_KINDS, HELM_RELEASE, OPERATION
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import Decision
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.commands import plan_output as output
 from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, quiet, told
 from vworkspace_app.operations.template_files import read_templates
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml, read_documents
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import ALL_KINDS, HELM_RELEASE, OPERATION
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.claims import Claims

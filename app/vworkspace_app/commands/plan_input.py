@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.process.errors import USAGE, CommandError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
 from vworkspace_core.operations.engines import engine_kinds
 
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)

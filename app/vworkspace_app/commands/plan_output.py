@@ -4,11 +4,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.controller.decision import Decision, Finalizer
+from purekube.controller.render import as_data
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.overview.differences import overlaid
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.controller.decision import Decision, Finalizer
-from vworkspace_core.controller.render import as_data
 
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")

@@ -6,15 +6,15 @@ from pathlib import Path
 import anyio
 import attrs
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.names import LABEL_RULE, is_label_value
+from purekube_http import KubeApiClient, load_config
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.files import read_text
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.credentials.registration import Registered, register, store_credential
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.files import read_text
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.credentials.secret import secret_ref
-from vworkspace_kube import KubeApiClient, load_config
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane, cleartext_problem
 
 _URL = re.compile(r"https?://[^/?#\s]+")

@@ -5,10 +5,24 @@ from functools import partial
 import anyio
 import structlog
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.resources import OWN_KINDS
+from purekube.boxes.decide import composite_of
+from purekube.composites.status_writers import StatusWriter
+from purekube.controller.shard import WHOLE
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient, load_config
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.composites.running import refuse_shared_kinds
+from purekube_run.process import logs
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import CommandError
+from purekube_run.process.secret_masking import SecretMask
+from purekube_run.process.signals import beside, run_until_stopped, unless
+from purekube_run.reconcilers.loading import load_controllers
+from purekube_run.trials.round_trips import check_kinds
 from vworkspace_app import VERSION
-from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.commands.box_run import tell_unconverted, tell_unserved
-from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -27,26 +41,12 @@ from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.serving import ServedPage
-from vworkspace_app.process import logs
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.secret_masking import SecretMask
-from vworkspace_app.process.signals import beside, run_until_stopped, unless
-from vworkspace_app.reconcilers.loading import load_controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess, shard_in
-from vworkspace_app.trials.round_trips import check_kinds
 from vworkspace_app.webhooks import ServedKinds, webhooks
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.resources import OWN_KINDS
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.status_writers import StatusWriter
-from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
-from vworkspace_core.ports import KubeApi
-from vworkspace_kube import KubeApiClient, load_config
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
 """The operator as the writer of the statuses of its own kinds."""

@@ -11,12 +11,20 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_http import KubeApiClient, load_config
+from purekube_run.composites.running import Composites
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.process import logs
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import CommandError
+from purekube_run.process.signals import beside, run_until_stopped
+from purekube_run.reconcilers.running import Controllers
 from vworkspace_app import VERSION
-from vworkspace_app.composites.running import Composites
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.manager import Election
@@ -25,19 +33,11 @@ from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry,
 from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.serving import ServedPage
-from vworkspace_app.process import logs
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.signals import beside, run_until_stopped
-from vworkspace_app.reconcilers.running import Controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_app.webhooks import NO_KINDS, ServedKinds, webhooks_of_kinds
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.ports import Clock, EventSink, KubeApi
-from vworkspace_kube import KubeApiClient, load_config
 
 _log = structlog.get_logger("operator")
 

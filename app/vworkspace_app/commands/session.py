@@ -11,9 +11,9 @@ from typing import Final, Protocol, TypeVar
 
 import anyio
 
-from vworkspace_app.process.errors import FAILURE, CommandError
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_kube import KubeApiClient, load_config
+from purekube.apimachinery.errors import OperatorError
+from purekube_http import KubeApiClient, load_config
+from purekube_run.process.errors import FAILURE, CommandError
 
 T = TypeVar("T")
 Work = Callable[[KubeApiClient], Awaitable[T]]

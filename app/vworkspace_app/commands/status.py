@@ -10,6 +10,13 @@ from typing import Any
 import anyio
 import attrs
 
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CLUSTER
+from purekube.apimachinery.timestamps import format_time
+from purekube.boxes.box import Box
+from purekube.ports import KubeApi
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands import session
 from vworkspace_app.handling.named_objects import is_known, the_one
 from vworkspace_app.install.options import NAME
@@ -17,17 +24,10 @@ from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, columns, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CLUSTER
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.boxes.box import Box
 from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of
-from vworkspace_core.ports import KubeApi
 
 
 @attrs.frozen

@@ -7,13 +7,13 @@ from typing import Final
 import anyio
 from starlette.applications import Starlette
 
+from purekube_run.process.errors import CommandError
+from purekube_run.process.http import ConnectionLimits
+from purekube_run.process.signals import run_until_signal
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.site import Site
 from vworkspace_app.page.trace import TracePage
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.http import ConnectionLimits
-from vworkspace_app.process.signals import run_until_signal
 from vworkspace_core.overview.trace import Trace, read
 
 _LARGEST: Final = 256 * 1024 * 1024

@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import attrs
 
+from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.ports import KubeApi
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.commands.session import at_cluster, now
-from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, listed, steps_of, take_inventory
-from vworkspace_core.apimachinery.annotations import ABANDON
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.overview.replicas import is_held
-from vworkspace_core.ports import KubeApi
 
 
 @attrs.frozen

@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, OWN_KINDS
+from purekube_http import KubeApiClient
+from purekube_run.controller.lookups import find
+from purekube_run.process.errors import FAILURE, CommandError
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app import VERSION
 from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.controller.lookups import find
 from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.reading import Reader
-from vworkspace_app.process.errors import FAILURE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, OWN_KINDS
-from vworkspace_kube import KubeApiClient
 
 
 def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:

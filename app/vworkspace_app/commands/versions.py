@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio
 
+from purekube.ports import KubeApi
+from purekube.versions import VersionsInUse
+from purekube_run.process.errors import CommandError
+from purekube_run.versions.migration import definitions_in_use, migrate
 from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.versions.migration import definitions_in_use, migrate
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.versions import VersionsInUse
 
 _HEAD = ("DEFINITION", "SERVED", "STORAGE", "STORED", "TO DO")
 

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 import attrs
 
+from purekube.apimachinery.errors import Permanent
 from vworkspace_app.conformance.subject import Account, Answered, Offer
-from vworkspace_core.apimachinery.errors import Permanent
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 

@@ -5,11 +5,11 @@ from typing import TypeVar
 
 import structlog
 
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
-from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.apimachinery.timestamps import Instant
+from purekube.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
+from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.timestamps import Instant
+from purekube.ports import Clock
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
-from vworkspace_core.ports import Clock
 
 T = TypeVar("T")
 log = structlog.get_logger("vworkspace.agent")

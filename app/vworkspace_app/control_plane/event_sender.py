@@ -9,11 +9,12 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.gate import SendGate
 from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_core.apimachinery.errors import Invalid, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
@@ -27,7 +28,6 @@ from vworkspace_core.jobs.events import (
     reported_conditions,
     unreported_since,
 )
-from vworkspace_core.ports import Clock
 
 log = structlog.get_logger("vworkspace.agent")
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 import attrs
 import structlog
 
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CLUSTER, SECRET
-from vworkspace_core.apimachinery.secret_material import redact
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CLUSTER, SECRET
+from purekube.apimachinery.secret_material import redact
+from purekube.ports import KubeApi
 from vworkspace_core.credentials.messages import BootstrapToken
-from vworkspace_core.ports import KubeApi
 
 REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
 """The type of a Secret that holds a one-time token; the API server never changes a type."""

@@ -8,20 +8,20 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.names import LABEL_RULE, is_label_value
+from purekube.ports import Clock, KubeApi
+from purekube_run.process.errors import CommandError
 from vworkspace_app.credentials.bootstrap import Bootstrap, find_bootstrap
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.performer import CredentialPerformer, issued_by, registration_body
 from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
-from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5

@@ -9,16 +9,16 @@ import attrs
 import structlog
 from anyio.abc import TaskGroup
 
+from purekube.apimachinery.errors import Permanent
+from purekube.apimachinery.timestamps import shifted
+from purekube.controller.machine import LogNote, Tick
+from purekube.ports import Clock
 from vworkspace_app.credentials.live import Live
-from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_core.apimachinery.timestamps import shifted
-from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.credentials.state import CredentialState, renewal_of
-from vworkspace_core.ports import Clock
 
 _log = structlog.get_logger("vworkspace.agent")
 

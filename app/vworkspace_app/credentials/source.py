@@ -8,10 +8,11 @@ from pathlib import Path
 
 import attrs
 
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.files import read_text
-from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
+from purekube.apimachinery.names import LABEL_RULE, is_label_value
+from purekube.ports import KubeApi
+from purekube_run.process.errors import CommandError
+from purekube_run.process.files import read_text
 from vworkspace_core.credentials.secret import (
     CredentialKey,
     Credentials,
@@ -19,7 +20,6 @@ from vworkspace_core.credentials.secret import (
     credentials_of,
     secret_ref,
 )
-from vworkspace_core.ports import KubeApi
 
 
 @attrs.frozen

@@ -9,15 +9,15 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.controller.informer import InformerRunner
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.resources import SECRET
+from purekube.ports import Clock
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.process.errors import CommandError
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.ports import Clock
 
 FILE_SECONDS: Final = 2.0
 """The interval at which a token file is checked: a file sends no notification."""

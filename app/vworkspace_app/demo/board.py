@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
+from purekube.ports import WatchEventType
 from vworkspace_app.demo.sightings import condition
 from vworkspace_app.demo.spectator import Sighting, Spectator
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
-from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 _COLOURS = {"True": "green", "False": "bold", "Unknown": "magenta"}

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.ports import PatchType, WatchEventType
 from vworkspace_app.demo.box_world import NAMESPACE_NAME, BoxScene
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.sightings import Wanted, condition, gone
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 
 NAME: Final = "shop"
 _IMAGE: Final = "registry.example/shop:1"

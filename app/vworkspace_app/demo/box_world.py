@@ -14,23 +14,23 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_app.boxes.load import load_box, runnable
-from vworkspace_app.composites.running import CompositeOptions, Composites
-from vworkspace_app.controller.event_recorder import BackgroundEvents
+from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import EVENT, NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.child_kinds import child_kinds
+from purekube.boxes.decide import composite_of
+from purekube_http import KubeApiClient, load_config
+from purekube_run.boxes.load import load_box, runnable
+from purekube_run.composites.running import CompositeOptions, Composites
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.process.clock import SystemClock
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.manager.telemetry import Components, components_of_composites
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.child_kinds import child_kinds
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_fake.downstream import DownstreamBehaviour, WorkloadBehaviour
-from vworkspace_kube import KubeApiClient, load_config
 
 FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
 """The box of the story; `examples/boxes/webapp.yaml` is the same."""

@@ -7,9 +7,9 @@ from urllib.error import HTTPError
 
 import attrs
 
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.demo.registry import Registry, packaged
 from vworkspace_app.demo.scene import BROKEN, EDITED, FIRST, WANTED
-from vworkspace_app.process.errors import USAGE, CommandError
 
 CHART: Final = "nextcloud"
 _SCHEME: Final = "oci://"

@@ -11,16 +11,9 @@ from typing import Any, Final, TypeVar
 import anyio
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find
-from vworkspace_app.demo.stage import Stage
-from vworkspace_app.install import InstallOptions, rights, tenant
-from vworkspace_app.install.options import NAME
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.errors import NotFound, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.errors import NotFound, Unavailable
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CUSTOM_RESOURCE_DEFINITION,
@@ -34,8 +27,15 @@ from vworkspace_core.apimachinery.resources import (
     SERVICE_ACCOUNT,
     service_account_user,
 )
-from vworkspace_core.ports import PatchType
-from vworkspace_kube import KubeApiClient
+from purekube.ports import PatchType
+from purekube_http import KubeApiClient
+from purekube_run.controller.lookups import all_of, find
+from purekube_run.process.errors import CommandError
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.install import InstallOptions, rights, tenant
+from vworkspace_app.install.options import NAME
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
 T = TypeVar("T")
 _KINDS: Final = {kind.kind: kind for kind in (*RBAC_KINDS, SERVICE_ACCOUNT)}

@@ -2,7 +2,10 @@
 
 from typing import Final
 
-from vworkspace_app.controller.lookups import find
+from kubelab.downstream.kinds import WORKFLOW_TEMPLATE
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import VELERO_BACKUP, WORKFLOW
+from purekube_run.controller.lookups import find
 from vworkspace_app.demo.cluster_world import ClusterWorld
 from vworkspace_app.demo.operations_scene import OperationRequest
 from vworkspace_app.demo.scene import WANTED
@@ -10,9 +13,6 @@ from vworkspace_app.demo.sightings import condition, conditions, phase_is
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import Teller
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import VELERO_BACKUP, WORKFLOW
-from vworkspace_fake.downstream.kinds import WORKFLOW_TEMPLATE
 
 _CHECKUP: Final = "checkup"
 _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {"duration": "1"}}]}

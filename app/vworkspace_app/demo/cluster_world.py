@@ -11,8 +11,13 @@ from typing import Final
 
 import attrs
 
+from kubelab.flux.storage import release_document
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
+from purekube_http import KubeApiClient, load_config, with_token
+from purekube_run.controller.lookups import all_of, find
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app import VERSION
-from vworkspace_app.controller.lookups import all_of, find
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.cluster_ground import Ground, prepared
 from vworkspace_app.demo.scene import NAME, Application
@@ -20,14 +25,9 @@ from vworkspace_app.demo.spectator import PATIENCE, WATCHED, Spectator
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import start_operator
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_core.api.labels import CAPABILITY_PREFIX
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-from vworkspace_fake.flux.storage import release_document
-from vworkspace_kube import KubeApiClient, load_config, with_token
 
 _MARKS: Final = {f"{CAPABILITY_PREFIX}upgrade": "helm", f"{CAPABILITY_PREFIX}runbook": "workflow"}
 _PUSHED: Final = Application(

@@ -6,11 +6,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.ports import KubeApi
 from vworkspace_app.demo.sightings import Wanted
 from vworkspace_app.demo.spectator import Sighting, Spectator, TooSlow
 from vworkspace_app.demo.stage import Stage
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.ports import KubeApi
 from vworkspace_fake.controlplane.jobs import JobEntry
 
 

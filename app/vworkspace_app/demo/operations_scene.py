@@ -7,13 +7,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
-from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
-from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
-from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.claims import approval_claim, parameters_digest
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamOutcome,
     DownstreamRule,
@@ -24,7 +18,13 @@ from vworkspace_fake.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
-from vworkspace_fake.flux import ChartHook
+from kubelab.flux import ChartHook
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
+from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
+from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
+from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
 
 HOOK = "nextcloud-db-migrate"
 _RESTRICTED = {

@@ -6,6 +6,10 @@ from typing import Any
 
 import attrs
 
+from kubelab.downstream import DownstreamRule
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import JOB, OPERATION
+from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME
@@ -13,11 +17,7 @@ from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import World
 from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import JOB, OPERATION
-from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
-from vworkspace_fake.downstream import DownstreamRule
 
 
 @attrs.define

@@ -7,11 +7,11 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 APPROVAL_SECRET = b"demo-approval-secret"
 VELERO_NAMESPACE = "velero"

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 CLUSTER: Final = "cluster-prod-1"
 NAMESPACE_NAME: Final = "org-myteam"

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, OPERATION
+from purekube.ports import WatchEventType
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, OPERATION
-from vworkspace_core.ports import WatchEventType
 
 Wanted = Callable[[Sighting], bool]
 

@@ -8,10 +8,10 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.ports import KubeApi, WatchEvent, WatchEventType
-from vworkspace_fake.simulation.reflector import reflect
+from kubelab.simulation.reflector import reflect
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
+from purekube.ports import KubeApi, WatchEvent, WatchEventType
 
 PATIENCE: Final = 180.0
 """Seconds after which something counts as missing: not a measure of how long it takes, even on a busy machine."""

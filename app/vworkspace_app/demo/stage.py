@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from vworkspace_app.process.yaml_documents import Format, dump
+from purekube_run.process.yaml_documents import Format, dump
 
 
 @attrs.define

@@ -6,6 +6,10 @@ from typing import Any, Protocol
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.timestamps import format_time
+from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import Narrator, Seen
 from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
 from vworkspace_app.demo.sightings import (
@@ -21,10 +25,6 @@ from vworkspace_app.demo.sightings import (
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 

@@ -14,7 +14,12 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
+from kubelab.flux import FluxBehaviour, FluxSimulator
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.resources import NAMESPACE, OPERATION
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient, load_config
 from vworkspace_app import VERSION
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
@@ -29,15 +34,10 @@ from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import KubeApi
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
-from vworkspace_kube import KubeApiClient, load_config
 
 OWN_NAMESPACE = "vworkspace-system"
 ADMIN_TOKEN = "demo-admin-token"

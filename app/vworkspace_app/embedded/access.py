@@ -13,13 +13,13 @@ import attrs
 import msgspec
 import yaml
 
-from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
-from vworkspace_apiserver.http.certificates import Certificates
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.model.calls import ADMIN, Caller
-from vworkspace_app.process.addresses import is_loopback
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT_USERS
+from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.http.certificates import Certificates
+from kubelab.http.serving import kubeconfig
+from kubelab.model.calls import ADMIN, Caller
+from purekube.apimachinery.resources import SERVICE_ACCOUNT_USERS
+from purekube_run.process.addresses import is_loopback
+from purekube_run.process.errors import USAGE, CommandError
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -70,7 +70,7 @@ def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: b
 
 
 def _certificates(host: str) -> Certificates:
-    from vworkspace_apiserver.http.authority import certificates_for  # a sixth of a plain server's start
+    from kubelab.http.authority import certificates_for  # a sixth of a plain server's start
 
     return certificates_for(tuple(dict.fromkeys((host, *_LOCAL))), datetime.now(UTC))
 

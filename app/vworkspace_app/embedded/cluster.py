@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from vworkspace_apiserver.http.serving import serve
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
+from kubelab.http.serving import serve
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube_run.process.errors import CommandError
 from vworkspace_app.embedded.access import OPEN, ClusterAccess
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 if TYPE_CHECKING:
-    from vworkspace_fake.downstream import DownstreamSimulator
-    from vworkspace_fake.flux import FluxSimulator
-    from vworkspace_fake.simulation.simulator import Simulator
+    from kubelab.downstream import DownstreamSimulator
+    from kubelab.flux import FluxSimulator
+    from kubelab.simulation.simulator import Simulator
 
 
 @attrs.define

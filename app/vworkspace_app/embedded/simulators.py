@@ -5,19 +5,19 @@ from typing import Any
 
 import anyio.lowlevel
 
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.flux import FluxSimulator
-from vworkspace_fake.flux.crds import flux_crds
-from vworkspace_fake.simulation.running import run_simulator
-from vworkspace_fake.simulation.simulator import Simulator
+from kubelab.downstream import CONTROLLERS, DownstreamSimulator
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux import FluxSimulator
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
+from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.ports import PatchType
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import USAGE, CommandError
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)

@@ -7,15 +7,15 @@ from uuid import uuid4
 
 import attrs
 
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.ports import KubeApi, PatchType
+from purekube_run.process.errors import CommandError
 from vworkspace_app.handling.named_objects import the_one
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.overview.acts import Act, Approver, Refusal, approval_payload, approve
 from vworkspace_core.overview.remedy import CLI_MANAGER
-from vworkspace_core.ports import KubeApi, PatchType
 
 
 async def act(api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], Act | Refusal]) -> str:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Expired, KindMissing, NotFound, Stale
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
-from vworkspace_core.ports import KubeApi, PatchType
+from purekube.apimachinery.errors import Expired, KindMissing, NotFound, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.ports import KubeApi, PatchType
 
 PAGE = 500
 _MANAGER = "vworkspace-forget"

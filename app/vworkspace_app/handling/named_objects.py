@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vworkspace_app.controller.lookups import all_of
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.ports import KubeApi
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.errors import USAGE, CommandError
 
 _WORDS: Final = {
     "applicationinstance": APPLICATION_INSTANCE,

@@ -6,17 +6,17 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_app.controller.lookups import all_of
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION, POD, WORKFLOW
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.errors import CommandError
 from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.install.options import INSTANCE_LABELS
-from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.labels import OPERATION_UID
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION, POD, WORKFLOW
-from vworkspace_core.ports import KubeApi
-from vworkspace_kube import KubeApiClient
 
 _OF_JOB: Final = "batch.kubernetes.io/job-name"
 _OF_WORKFLOW: Final = "workflows.argoproj.io/workflow"

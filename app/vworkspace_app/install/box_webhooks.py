@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.boxes.admission import WebhookDuties
+from purekube.boxes.box import Box
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhooks import certificate_of
 from vworkspace_app.webhooks import CONVERT_PATH, default_path, validate_path
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.boxes.admission import WebhookDuties
-from vworkspace_core.boxes.box import Box
 
 _GROUP = "admissionregistration.k8s.io/v1"
 

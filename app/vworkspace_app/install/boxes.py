@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import content_hash
+from purekube.boxes.access import access_of, access_of_account, owners
+from purekube.boxes.admission import WebhookDuties
+from purekube.boxes.box import Box
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
-from vworkspace_core.apimachinery.manifest import content_hash
-from vworkspace_core.boxes.access import access_of, access_of_account, owners
-from vworkspace_core.boxes.admission import WebhookDuties
-from vworkspace_core.boxes.box import Box
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
 

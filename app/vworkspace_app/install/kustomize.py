@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.api.crd import crd_manifests
 
 _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}

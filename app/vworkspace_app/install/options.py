@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.names import closed_name
 from vworkspace_app import VERSION
 from vworkspace_app.install.profiles import Profile
-from vworkspace_core.apimachinery.manifest import content_hash
-from vworkspace_core.apimachinery.names import closed_name
 
 _NO_NAME: Final = re.compile("[^-a-z0-9.]+")
 NAME: Final = "vworkspace-operator"

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.access import Access
+from purekube.apimachinery.manifest import Kind
+from purekube.composites.access import FORMER, CompositeAccess
 from vworkspace_app import VERSION
 from vworkspace_app.install.guards import disruption_budget, network_policy
 from vworkspace_app.install.rbac import rules
-from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.composites.access import FORMER, CompositeAccess
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 

@@ -11,6 +11,13 @@ from typing import Any, Final
 import attrs
 from jsonschema import Draft7Validator
 
+from purekube.apimachinery.converters import STRICT
+from purekube.apimachinery.fields import camel, schema_field
+from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
+from purekube.apimachinery.openapi import object_schema
+from purekube.apimachinery.problems import Problem, ValidationProblems, index, join
+from purekube.apimachinery.structuring import structure_patiently
+from purekube.controller.shard import MOST_SHARDS
 from vworkspace_app import VERSION
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.options import (
@@ -25,13 +32,6 @@ from vworkspace_app.install.options import (
 )
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
 from vworkspace_app.settings.shapes import Setting, as_text
-from vworkspace_core.apimachinery.converters import STRICT
-from vworkspace_core.apimachinery.fields import camel, schema_field
-from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
-from vworkspace_core.apimachinery.openapi import object_schema
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, index, join
-from vworkspace_core.apimachinery.structuring import structure_patiently
-from vworkspace_core.controller.shard import MOST_SHARDS
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that every Helm 3 and 4 reads."""

@@ -8,10 +8,10 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_app.install.options import NAME, TLS_SECRET, InstallOptions, meta
 from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
 SERVICE: Final = f"{NAME}-webhook"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from purekube.controller.shard import WHOLE, Shard
 from vworkspace_app.install.guards import disruption_budget
 from vworkspace_app.install.options import (
     DEFAULT_RESOURCES,
@@ -19,7 +20,6 @@ from vworkspace_app.install.options import (
     meta,
 )
 from vworkspace_app.install.profiles import profile_flags
-from vworkspace_core.controller.shard import WHOLE, Shard
 
 _USER: Final = 65532
 """The uid that the image runs as."""

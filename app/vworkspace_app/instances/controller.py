@@ -7,23 +7,9 @@ from typing import Final, TypeAlias
 import attrs
 import msgspec
 
-from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.held_status import HeldStatuses
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.observer import report_nothing
-from vworkspace_app.controller.pass_log import log_pass
-from vworkspace_app.controller.safety_net import SafetyNet, is_reconciling
-from vworkspace_app.operations.index import UPGRADES_OF, target_in
-from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
-from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
-from vworkspace_core.api.operation import EngineName
-from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.api.policy import Policy
-from vworkspace_core.api.unreadable import Unreadable, readable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CONFIG_MAP,
@@ -32,14 +18,29 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OPERATION,
 )
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.outline import OUTLINE, is_outline
+from purekube.controller.queue.event_handlers import owners_of_kind
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.definitions import is_served
+from purekube_run.controller.held_status import HeldStatuses
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.observer import report_nothing
+from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.safety_net import SafetyNet, is_reconciling
+from vworkspace_app.operations.index import UPGRADES_OF, target_in
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
+from vworkspace_core.api.operation import EngineName
+from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.policy import Policy
+from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.clusters.policy import strictest_policy
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.informer.changes import CacheChange
-from vworkspace_core.controller.informer.outline import OUTLINE, is_outline
-from vworkspace_core.controller.queue.event_handlers import owners_of_kind
-from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import release_records
@@ -49,7 +50,6 @@ from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.operations.override import release_request
-from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 RELEASE_INDEX = "release"
 _OUTLINE: Final = OUTLINE.encode()

@@ -13,6 +13,12 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.secret_material import shown
+from purekube.apimachinery.timestamps import Instant
+from purekube.controller.machine import LogNote, Tick
+from purekube.ports import Clock, KubeApi
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.control_plane.settings import AgentSettings
@@ -21,23 +27,17 @@ from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue
 from vworkspace_app.jobs.executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_app.jobs.reconnect import Reconnect
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
-from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.ports import Clock, KubeApi
 
 log = structlog.get_logger("vworkspace.agent")
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import structlog
 
+from purekube.apimachinery.errors import JobClosed, NotFound, OperatorError, Unavailable
 from vworkspace_app.jobs.delivery_queue import Delivery
-from vworkspace_core.apimachinery.errors import JobClosed, NotFound, OperatorError, Unavailable
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
 

@@ -9,11 +9,11 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
+from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.gate import SendGate
-from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
 from vworkspace_core.control_plane.pace import RetryPace
-from vworkspace_core.ports import Clock
 
 log = structlog.get_logger("vworkspace.agent")
 

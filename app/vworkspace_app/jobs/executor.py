@@ -8,7 +8,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 

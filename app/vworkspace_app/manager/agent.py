@@ -7,9 +7,14 @@ import anyio
 import anyio.lowlevel
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.ports import Clock, KubeApi
+from purekube_run.controller.informers import Informers
 from vworkspace_app.clusters.controller import of_cluster
 from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_app.controller.informers import Informers
 from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
@@ -17,18 +22,13 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.caches import informer_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.admission import admit
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
-from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.clusters.inventory import AgentReport
 from vworkspace_core.control_plane.port import ControlPlane
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.parameters import template_problems
-from vworkspace_core.ports import Clock, KubeApi
 
 _TOGETHER: Final = 64
 """The number of objects that are handled before other tasks get a turn."""

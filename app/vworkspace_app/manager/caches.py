@@ -6,17 +6,8 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.definitions import slim_definition
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
-from vworkspace_app.operations.index import OPERATION_INDEXES
-from vworkspace_core.api.installation import PRINTED, Installation
-from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
-from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.api.remedies import remedy
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CONFIG_MAP,
@@ -32,10 +23,20 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
-from vworkspace_core.controller.informer.outline import HELD_WHOLE
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.controller.shard import WHOLE, Shard
+from purekube.controller.informer.outline import HELD_WHOLE
+from purekube.controller.informer.state import DEFAULT_POLICY, InformerPolicy
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.shard import WHOLE, Shard
+from purekube.ports import Clock, KubeApi
+from purekube_run.controller.definitions import slim_definition
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
+from vworkspace_app.operations.index import OPERATION_INDEXES
+from vworkspace_core.api.installation import PRINTED, Installation
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
+from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.remedies import remedy
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
     slim_config_map,
@@ -44,7 +45,6 @@ from vworkspace_core.instances.foreign_objects import (
     slim_source,
 )
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import Clock, KubeApi
 
 _SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from vworkspace_app.controller.election import Elector, Fence
+from purekube_http import KubeApiClient
+from purekube_run.controller.election import Elector, Fence
+from purekube_run.process.clock import SystemClock
 from vworkspace_app.manager.manager import Election
-from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import lease_policy, shard_in
-from vworkspace_kube import KubeApiClient
 
 
 @asynccontextmanager

@@ -14,25 +14,8 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.clusters.controller import ClusterController, ClusterSettings, by_spec
-from vworkspace_app.composites.running import CompositeOptions, Composites
-from vworkspace_app.controller.blocked_pass import BlockedPassReporter
-from vworkspace_app.controller.definitions import wake_when_served
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.resync import resync
-from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
-from vworkspace_app.credentials.live import Live
-from vworkspace_app.instances.controller import InstanceController
-from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
-from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, CacheScope, informer_of, informers_of
-from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
-from vworkspace_app.operations.controller import ApprovalChecks, OperationController
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, GivenController
-from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CONFIG_MAP,
@@ -41,10 +24,9 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     OWN_KINDS,
 )
-from vworkspace_core.clusters.controllers import IN_A_ROW
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.controller.informer.changes import CacheChange
-from vworkspace_core.controller.queue.event_handlers import (
+from purekube.composites.composite import Composite
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.queue.event_handlers import (
     KeysOf,
     Urgency,
     UrgencyOf,
@@ -53,12 +35,30 @@ from vworkspace_core.controller.queue.event_handlers import (
     verdict_first,
     what_is_begun,
 )
-from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
-from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.workqueue import Priority, WorkQueue
+from purekube.ports import Clock, KubeApi
+from purekube_run.composites.running import CompositeOptions, Composites
+from purekube_run.controller.blocked_pass import BlockedPassReporter
+from purekube_run.controller.definitions import wake_when_served
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.resync import resync
+from purekube_run.controller.worker_pool import Reconcile, WorkerPool
+from purekube_run.reconcilers.running import ControllerOptions, Controllers, GivenController
+from vworkspace_app.clusters.controller import ClusterController, ClusterSettings, by_spec
+from vworkspace_app.credentials.live import Live
+from vworkspace_app.instances.controller import InstanceController
+from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
+from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, CacheScope, informer_of, informers_of
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
+from vworkspace_app.operations.controller import ApprovalChecks, OperationController
+from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
+from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.instances.blocked_pass import INSTANCE_WORDS
 from vworkspace_core.operations.blocked_pass import OPERATION_WORDS
-from vworkspace_core.ports import Clock, KubeApi
 
 _log = structlog.get_logger("operator")
 

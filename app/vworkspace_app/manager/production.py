@@ -10,6 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import structlog
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.composites.composite import Composite
+from purekube.ports import Clock, KubeApi
+from purekube_run.process.clock import SystemClock
+from purekube_run.reconcilers.running import GivenController
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.bootstrap import find_bootstrap
 from vworkspace_app.credentials.live import Live
@@ -20,14 +25,9 @@ from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.reconcilers.running import GivenController
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.composites.composite import Composite
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_odoo import ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")

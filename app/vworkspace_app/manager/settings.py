@@ -2,8 +2,8 @@
 
 import attrs
 
+from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
-from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.install.openings import openings_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.builtin import builtin_templates

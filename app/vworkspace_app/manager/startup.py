@@ -10,16 +10,16 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.errors import OperatorError, Unauthorized, Unavailable
+from purekube.apimachinery.secret_material import without_user
+from purekube.ports import KubeApi
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import CommandError
 from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.settings.installation import find_installation
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.installation import Installation
-from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.ports import KubeApi
 
 _log = structlog.get_logger("operator")
 _RETRY_SECONDS: Final = 2.0

@@ -5,16 +5,16 @@ from typing import Protocol
 
 import attrs
 
-from vworkspace_app.composites.running import Composites, RunningComposite
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
-from vworkspace_app.controller.worker_pool import WorkerPool
+from purekube.controller.shard import WHOLE, Shard
+from purekube_run.composites.running import Composites, RunningComposite
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.reconcilers.running import RunningController
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.reconcilers.running import RunningController
-from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.credentials.secret import Credentials
 
 

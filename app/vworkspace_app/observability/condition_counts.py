@@ -10,6 +10,14 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.timestamps import parse_time
+from purekube.composites.blocked_pass import RETRYING
+from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
+from purekube.composites.parent import STANDARD
+from purekube.controller.blocked_pass import BlockedCause
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.graph.account import GraphReason
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.reasons import (
     InstanceConditionType,
@@ -17,14 +25,6 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
     OperationReason,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.composites.blocked_pass import RETRYING
-from vworkspace_core.composites.decisions import NO_ACCOUNT, NOT_SELECTED
-from vworkspace_core.composites.parent import STANDARD
-from vworkspace_core.controller.blocked_pass import BlockedCause
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.graph.account import GraphReason
 
 ConditionLabels: TypeAlias = tuple[str, str, str]
 """The type, status and reason of a condition."""

@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from purekube.controller.health import HealthReport, healthy, ready
+from purekube_run.process.addresses import cannot_listen, parse_address
+from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats
-from vworkspace_app.process.addresses import cannot_listen, parse_address
-from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
-from vworkspace_core.controller.health import HealthReport, healthy, ready
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 """The paths that the kubelet probes."""

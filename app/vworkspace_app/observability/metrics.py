@@ -12,14 +12,14 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from vworkspace_app.controller.observer import Reconciled
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.reconcile import ResultLabel
+from purekube_run.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.observability.stats_metrics import stats_metrics
 from vworkspace_core.api.operation import EngineName, OperationType, Phase
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.queue.hot_loop import HotLoop
-from vworkspace_core.controller.reconcile import ResultLabel
 from vworkspace_core.jobs.result import JobOutcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))

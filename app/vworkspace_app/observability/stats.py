@@ -2,13 +2,13 @@
 
 import attrs
 
-from vworkspace_app.controller.informer_stats import InformerStats
-from vworkspace_app.controller.worker_stats import WorkerPoolStats
+from purekube.apimachinery.manifest import Kind
+from purekube.controller.health import Vitals
+from purekube.controller.shard import WHOLE, Shard
+from purekube_run.controller.informer_stats import InformerStats
+from purekube_run.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability.condition_counts import ConditionSample, Unready
-from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.health import Vitals
-from vworkspace_core.controller.shard import WHOLE, Shard
 
 
 @attrs.frozen

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TypeAlias
 
+from purekube.controller.health import WorkerPoolVitals
+from purekube.controller.informer.state import InformerPhase
+from purekube_run.controller.informer_stats import InformerStats
+from purekube_run.controller.worker_stats import WorkerPoolStats
 from vworkspace_app import VERSION
-from vworkspace_app.controller.informer_stats import InformerStats
-from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability import catalogue as c
 from vworkspace_app.observability.condition_counts import ConditionSample, Unready
 from vworkspace_app.observability.stats import AgentStats, ProcessStats
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.health import WorkerPoolVitals
-from vworkspace_core.controller.informer.state import InformerPhase
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 MetricSamples: TypeAlias = tuple[c.Metric, Samples]

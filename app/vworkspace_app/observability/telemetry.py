@@ -7,7 +7,13 @@ from typing import Final, NoReturn
 
 import attrs
 
-from vworkspace_app.controller.observer import LoggingObserver, Observers, ReconcileObserver
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.controller.health import Vitals
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.shard import WHOLE
+from purekube.ports import Clock
+from purekube_run.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.observability.condition_counts import (
@@ -20,13 +26,7 @@ from vworkspace_app.observability.condition_counts import (
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
 from vworkspace_core.api.labels import namespace_is_gated
-from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
-from vworkspace_core.controller.health import Vitals
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.jobs.machine import job_lag
-from vworkspace_core.ports import Clock
 
 _HEARTBEAT_SECONDS: Final = 1.0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef
 
 
 @attrs.define

@@ -11,30 +11,31 @@ from typing import TypeAlias
 
 import attrs
 
-from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.held_status import HeldStatuses
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.observer import report_nothing
-from vworkspace_app.controller.pass_log import log_pass
-from vworkspace_app.controller.safety_net import SafetyNet
+from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.definitions import is_served
+from purekube_run.controller.held_status import HeldStatuses
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.observer import report_nothing
+from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.safety_net import SafetyNet
+from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
-from vworkspace_app.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, readable
-from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import first_ahead, standing_of
@@ -47,7 +48,6 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.spent_approvals import Ledger, SpentApprovals
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
-from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.controller.informer.index import Indexer
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.informer.index import Indexer
 
 BY_UID: Final = "uid"
 """The index by the value of the label `operation-uid`, which an Operation's objects carry."""

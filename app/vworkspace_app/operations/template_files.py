@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import read_values
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import read_values
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.templates import Template, Templates, load_template

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
-from vworkspace_app.boxes.load import load_boxes, runnable
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.boxes.box import Box
+from purekube.boxes.labels import BOX_NAME
+from purekube.ports import KubeApi
+from purekube.reconcilers.decide_pure import CONTROLLER_NAME
+from purekube_run.boxes.installed import installed_definitions, missing_definitions
+from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.overview.reading import Reader
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.labels import BOX_NAME
 from vworkspace_core.overview.definitions import kind_of, words_of
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:

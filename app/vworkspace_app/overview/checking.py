@@ -7,15 +7,10 @@ from typing import Any, Final
 
 import anyio
 
-from vworkspace_app.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import NAME, InstallOptions
-from vworkspace_app.settings.installation import find_installation
-from vworkspace_core.api.installation import Installation
-from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.access import Access
+from purekube.apimachinery.errors import Forbidden, OperatorError, Right
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import (
     CLUSTER,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -24,6 +19,12 @@ from vworkspace_core.apimachinery.resources import (
     SERVICE_ACCOUNT,
     service_account_user,
 )
+from purekube_http import KubeApiClient
+from purekube_run.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_app.settings.installation import find_installation
+from vworkspace_core.api.installation import Installation
+from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
@@ -31,7 +32,6 @@ from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import Definitions, Finding, Verdict
 from vworkspace_core.overview.replicas import at_work, beats, heartbeat_of
-from vworkspace_kube import KubeApiClient
 
 _ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False

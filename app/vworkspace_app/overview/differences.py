@@ -10,18 +10,19 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_app.controller.lookups import find
-from vworkspace_app.process.yaml_documents import parse_yaml
+from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.observe import observe_live as observe_children
+from purekube.controller.decision import Apply, Decision
+from purekube.controller.refused_writes import other_holders
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import find
+from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.observe import observe_live as observe_children
-from vworkspace_core.controller.decision import Apply, Decision
-from vworkspace_core.controller.refused_writes import other_holders
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
@@ -32,7 +33,6 @@ from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.overview.remedy import CLI_MANAGER
-from vworkspace_core.ports import KubeApi
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 

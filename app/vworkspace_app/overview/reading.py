@@ -9,13 +9,10 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import NAME
-from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CORE_EVENT,
@@ -40,14 +37,17 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     WORKFLOW,
 )
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.observe import observe_live
-from vworkspace_core.composites.parent import recorded_kinds
-from vworkspace_core.controller.decision import Snapshot
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.observe import observe_live
+from purekube.composites.parent import recorded_kinds
+from purekube.controller.decision import Snapshot
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.options import NAME
+from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
-from vworkspace_core.ports import KubeApi
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import Surroundings, happened
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.data import counts
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, beats

@@ -5,10 +5,10 @@ from typing import Final
 
 import anyio
 
+from purekube.apimachinery.errors import Expired, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.ports import KubeApi, WatchEventType
 from vworkspace_app.overview.reading import FLEET, Fleet, Reader
-from vworkspace_core.apimachinery.errors import Expired, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from vworkspace_core.ports import KubeApi, WatchEventType
 
 _GATHER: Final = 0.2
 """The seconds for which changes are gathered before they are shown."""

@@ -21,12 +21,12 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube_run.process.places import address_of
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Unanswered
 from vworkspace_app.page.tokens import LONGEST, REFILL_SECONDS, Allowances, may_be_token
-from vworkspace_app.process.places import address_of
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 
 TOKEN_REVIEW: Final = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 ACCESS_REVIEW: Final = Kind(

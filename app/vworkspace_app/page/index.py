@@ -10,9 +10,9 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.informer.changes import CacheChange
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.informer.changes import CacheChange
+from purekube_run.controller.informer import InformerRunner
 from vworkspace_core.overview.fleet import FleetRow, row_of
 
 _TOGETHER: Final = 32

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef
 from vworkspace_core.overview.fleet import FleetQuery
 
 OBJECT: Final = "/object/"

@@ -11,7 +11,13 @@ from urllib.parse import unquote
 
 import attrs
 
-from vworkspace_app.controller.informer_stats import InformerStats
+from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.state import InformerPhase
+from purekube.ports import Clock
+from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import drawing_of
@@ -26,19 +32,13 @@ from vworkspace_app.page.surroundings import (
     of_controller,
     of_own_kind,
 )
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
-from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.informer.changes import CacheChange
-from vworkspace_core.controller.informer.state import InformerPhase
 from vworkspace_core.overview.fleet import FleetRow, FleetView, fleet_view, told
 from vworkspace_core.overview.picture import picture_of_parent, picture_of_tree, walk
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, newest
 from vworkspace_core.overview.tone import Tone, tone_of
 from vworkspace_core.overview.tree import origin_of, tree_of
-from vworkspace_core.ports import Clock
 
 _TABS: Final = (
     Tab("fleet", "Fleet", ""),

@@ -11,10 +11,10 @@ import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_app import VERSION
 from vworkspace_app.page.links import fleet_path, object_path, root_of
 from vworkspace_app.page.screens import Part, Screen, Tab
-from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.overview.summary import OverviewState
 from vworkspace_core.overview.tone import Tone, tone_of
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 from starlette.routing import BaseRoute
 
-from vworkspace_app.controller.observer import ReconcileObserver
+from purekube.ports import Clock
+from purekube_run.controller.observer import ReconcileObserver
 from vworkspace_app.manager.telemetry import Components, Telemetry
 from vworkspace_app.settings.table import PageAccess
-from vworkspace_core.ports import Clock
 
 if TYPE_CHECKING:
     from vworkspace_app.page.access import Reviews, TokenAccess

@@ -17,11 +17,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from purekube_run.process.places import address_of
 from vworkspace_app.page.links import EVENTS
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
 from vworkspace_app.page.screens import Source, Unanswered
-from vworkspace_app.process.places import address_of
 
 _log = structlog.get_logger("page")
 

@@ -9,15 +9,9 @@ from collections.abc import Iterator
 import anyio.lowlevel
 import attrs
 
-from vworkspace_app.composites.caches import OWNER
-from vworkspace_app.composites.running import RunningComposite
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.manager.telemetry import Components
-from vworkspace_app.reconcilers.running import RunningController
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
@@ -25,11 +19,17 @@ from vworkspace_core.apimachinery.resources import (
     OWN_KINDS,
     VELERO_BACKUP,
 )
-from vworkspace_core.composites.composite import Composite
-from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.controller.informer.outline import is_outline
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.reconcilers.controllers import Promise, promises_of
+from purekube.composites.composite import Composite
+from purekube.controller.decision import Snapshot
+from purekube.controller.informer.outline import is_outline
+from purekube.controller.informer.store import ObjectStore
+from purekube.reconcilers.controllers import Promise, promises_of
+from purekube_run.composites.caches import OWNER
+from purekube_run.composites.running import RunningComposite
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.reconcilers.running import RunningController
+from vworkspace_app.manager.telemetry import Components
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""

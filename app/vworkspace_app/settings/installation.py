@@ -1,12 +1,12 @@
 """Reading of how the operator was installed, from its own service account."""
 
-from vworkspace_app.controller.lookups import find
+from purekube.apimachinery.errors import OperatorError, Unauthorized, Unavailable
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import SERVICE_ACCOUNT
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import find
 from vworkspace_core.api.installation import Installation, installation_of
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT
-from vworkspace_core.ports import KubeApi
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:

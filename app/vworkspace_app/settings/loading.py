@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 
-from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import read_values
+from purekube.apimachinery.secret_material import redact
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.yaml_documents import read_values
 from vworkspace_app.settings.shapes import Setting
 from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
-from vworkspace_core.apimachinery.secret_material import redact
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 """The variable that names the settings file if `--config` does not."""

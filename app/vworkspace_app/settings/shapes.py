@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.apimachinery.formats import DNS_LABEL
-from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
-from vworkspace_core.controller.shard import Shard
+from purekube.apimachinery.fields import camel
+from purekube.apimachinery.formats import DNS_LABEL
+from purekube.apimachinery.names import LABEL_RULE, is_label_value
+from purekube.controller.shard import Shard
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"

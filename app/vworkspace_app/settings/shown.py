@@ -1,10 +1,10 @@
 """The settings for people: `run --print-config`, docs/settings.md."""
 
-from vworkspace_app.process.yaml_documents import Format, dump
+from purekube.apimachinery.secret_material import redact
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.settings.loading import CONFIG_VARIABLE, Loaded
 from vworkspace_app.settings.shapes import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
-from vworkspace_core.apimachinery.secret_material import redact
 
 
 def print_config(loaded: Loaded) -> str:

@@ -11,7 +11,9 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.process.logs import FORMATS, LEVELS
+from purekube.controller.lease.record import LeasePolicy
+from purekube.controller.shard import WHOLE, Shard
+from purekube_run.process.logs import FORMATS, LEVELS
 from vworkspace_app.settings.shapes import (
     ADDRESS,
     FILE,
@@ -33,8 +35,6 @@ from vworkspace_app.settings.shapes import (
     whole,
 )
 from vworkspace_core.api.labels import CLUSTER_ID
-from vworkspace_core.controller.lease.record import LeasePolicy
-from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.instances.context import RELEASE_ACCOUNT
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS

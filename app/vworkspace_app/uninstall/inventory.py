@@ -6,12 +6,9 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import INSTANCE_LABELS, NAME
-from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
-from vworkspace_core.apimachinery.annotations import is_abandoned
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.annotations import is_abandoned
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -24,10 +21,13 @@ from vworkspace_core.apimachinery.resources import (
     SERVICE,
     SERVICE_ACCOUNT,
 )
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.ownership import is_controlled_by
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.ownership import is_controlled_by
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.options import INSTANCE_LABELS, NAME
+from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
 from vworkspace_core.install.release_rights import named_by_releases
-from vworkspace_core.ports import KubeApi
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _WEBHOOKS: Final = tuple(

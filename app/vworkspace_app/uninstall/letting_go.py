@@ -14,21 +14,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from vworkspace_app.controller.lookups import all_of, find
+from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.errors import NotFound, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import MergePatch
+from purekube.controller.ownership import owners_without
+from purekube.graph.once import unlocked_finalizers
+from purekube.ports import KubeApi, PatchType, Propagation
+from purekube_run.controller.lookups import all_of, find
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
-from vworkspace_core.apimachinery.errors import NotFound, Stale
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.decision import MergePatch
-from vworkspace_core.controller.ownership import owners_without
-from vworkspace_core.graph.once import unlocked_finalizers
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.ownership import letting_go
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import KubeApi, PatchType, Propagation
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
 _HOLDING: Final = (FINALIZER, "orphan")

@@ -12,18 +12,18 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find, leases_of
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from purekube.controller.lease.record import holder_of
+from purekube.ports import KubeApi, PatchType
+from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
-from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.overview.replicas import is_held
-from vworkspace_core.ports import KubeApi, PatchType
 
 _POLL_SECONDS: Final = 0.5
 _LAST_PODS_SECONDS: Final = 120.0

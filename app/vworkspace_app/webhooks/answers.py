@@ -16,10 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
-from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
-from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
-from vworkspace_core.apimachinery.admission_review import (
+from purekube.apimachinery.admission_review import (
     AdmissionRequest,
     MalformedReview,
     allowed,
@@ -27,10 +24,13 @@ from vworkspace_core.apimachinery.admission_review import (
     read_review,
     refused,
 )
-from vworkspace_core.apimachinery.manifest import canonical_json
-from vworkspace_core.apimachinery.nesting import decode_answer
-from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.versions import MalformedConversionReview
+from purekube.apimachinery.manifest import canonical_json
+from purekube.apimachinery.nesting import decode_answer
+from purekube.apimachinery.secret_material import shown
+from purekube.versions import MalformedConversionReview
+from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
+from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
+from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 

@@ -7,19 +7,13 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.admission_review import (
-    AdmissionOperation,
-    AdmissionRequest,
-    allowed,
-    patched,
-    refused,
-)
-from vworkspace_core.apimachinery.manifest import canonical_json, get_path
-from vworkspace_core.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
-from vworkspace_core.boxes.admission import BoxAdmission
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.conversion import converter_of
-from vworkspace_core.versions import (
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.manifest import canonical_json, get_path
+from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
+from purekube.boxes.admission import BoxAdmission
+from purekube.boxes.box import Box
+from purekube.boxes.conversion import converter_of
+from purekube.versions import (
     ConversionFailed,
     ConversionRequest,
     Converter,

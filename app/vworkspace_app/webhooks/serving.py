@@ -8,19 +8,19 @@ from typing import Final
 import anyio
 import structlog
 
-from vworkspace_app.process.addresses import parse_address
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
+from purekube.apimachinery.resources import service_account_user
+from purekube.ports import Clock
+from purekube_run.process.addresses import parse_address
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.resources import service_account_user
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.ports import Clock
 from vworkspace_core.webhook.validating import WebhookSettings
 
 _log = structlog.get_logger("webhook")

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import structlog
 
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.ports import Clock
+from purekube.ports import Clock
+from purekube_run.process.errors import CommandError
 
 _log = structlog.get_logger("webhook")
 

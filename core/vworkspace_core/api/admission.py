@@ -9,6 +9,15 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.formats import DNS_SUBDOMAIN
+from purekube.apimachinery.manifest import Manifest, canonical_json, get_path, same_json
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import LONGEST_LABEL, bounded_name
+from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
+from purekube.apimachinery.redaction import PLACEHOLDER
+from purekube.apimachinery.secret_material import find_secret_material
+from purekube.apimachinery.structuring import structure
+from purekube.apimachinery.validation import check, check_parts, violations
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import class_of, validate_strict
@@ -28,15 +37,6 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.operation import EngineName, Operation
 from vworkspace_core.api.remedies import gate_command
-from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, same_json
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.names import LONGEST_LABEL, bounded_name
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of, join
-from vworkspace_core.apimachinery.redaction import PLACEHOLDER
-from vworkspace_core.apimachinery.secret_material import find_secret_material
-from vworkspace_core.apimachinery.structuring import structure
-from vworkspace_core.apimachinery.validation import check, check_parts, violations
 
 
 @attrs.frozen

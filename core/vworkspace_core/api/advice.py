@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,
@@ -20,7 +21,6 @@ from vworkspace_core.api.reasons import (
     OperationReason,
 )
 from vworkspace_core.api.vocabulary import TABLE
-from vworkspace_core.apimachinery.meta import ConditionStatus
 
 
 @attrs.frozen

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from vworkspace_core.api.chart import AppliedChart, ChartSource, DeployedChart
-from vworkspace_core.apimachinery.fields import (
+from purekube.apimachinery.fields import (
     CelRule,
     conditions_field,
     formed,
@@ -16,9 +15,10 @@ from vworkspace_core.apimachinery.fields import (
     observed_request_field,
     schema_field,
 )
-from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
-from vworkspace_core.apimachinery.references import KeyRef, ObjectName
+from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.references import KeyRef, ObjectName
+from vworkspace_core.api.chart import AppliedChart, ChartSource, DeployedChart
 
 
 class Mode(StrEnum):

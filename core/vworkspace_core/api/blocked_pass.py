@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.structuring import read_own_conditions
+from purekube.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
+from purekube.controller.decision import Decision
 from vworkspace_core.api.gating import is_labelled_for
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.structuring import read_own_conditions
-from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
-from vworkspace_core.controller.decision import Decision
 
 
 def decide_blocked(

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import attrs
 
-from vworkspace_core.apimachinery.fields import CelRule, formed, schema_field
-from vworkspace_core.apimachinery.formats import CHART_NAME, CHART_URL, EXACT_SEMVER, NO_USER, PLAIN_PATH
-from vworkspace_core.apimachinery.references import NameRef
+from purekube.apimachinery.fields import CelRule, formed, schema_field
+from purekube.apimachinery.formats import CHART_NAME, CHART_URL, EXACT_SEMVER, NO_USER, PLAIN_PATH
+from purekube.apimachinery.references import NameRef
 
 
 class SourceType(StrEnum):

@@ -2,11 +2,11 @@
 
 import attrs
 
-from vworkspace_core.apimachinery.fields import conditions_field, formed, observed_generation_field, schema_field
-from vworkspace_core.apimachinery.formats import LABEL_VALUE, WEB_URL
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
-from vworkspace_core.apimachinery.names import LONGEST_LABEL
-from vworkspace_core.apimachinery.references import KeyRef, NameRef
+from purekube.apimachinery.fields import conditions_field, formed, observed_generation_field, schema_field
+from purekube.apimachinery.formats import LABEL_VALUE, WEB_URL
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.names import LONGEST_LABEL
+from purekube.apimachinery.references import KeyRef, NameRef
 
 
 @attrs.frozen

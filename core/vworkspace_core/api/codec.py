@@ -11,16 +11,16 @@ from weakref import ref
 
 import msgspec
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery import structuring
+from purekube.apimachinery.converters import FAST, STRICT, type_name
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.nesting import TOO_DEEP, too_deep
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.apimachinery.structuring import structure, structure_patiently
 from vworkspace_core.api.application_instance import ApplicationInstance, ApplicationInstanceSpec
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery import structuring
-from vworkspace_core.apimachinery.converters import FAST, STRICT, type_name
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
-from vworkspace_core.apimachinery.structuring import structure, structure_patiently
 
 T = TypeVar("T")
 

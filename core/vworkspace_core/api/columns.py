@@ -6,9 +6,9 @@ A wanted version is the spec's and a deployed one Helm's: no column shows one as
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vworkspace_core.apimachinery.definitions import AGE, Column, condition_path, text_at
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from purekube.apimachinery.definitions import AGE, Column, condition_path, text_at
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 SUSPENDED: Final = Column("Suspended", condition_path("Suspended", "status"))
 WANTED: Final = Column("Wanted", ".spec.chart.version")

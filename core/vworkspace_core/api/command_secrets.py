@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.problems import Problem, index, join
-from vworkspace_core.apimachinery.redaction import PLACEHOLDER
-from vworkspace_core.apimachinery.secret_material import find_secret_material
+from purekube.apimachinery.problems import Problem, index, join
+from purekube.apimachinery.redaction import PLACEHOLDER
+from purekube.apimachinery.secret_material import find_secret_material
 
 _MOST: Final = 32
 _MOST_MEMBERS: Final = 1024

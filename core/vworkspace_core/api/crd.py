@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.definitions import Definition
+from purekube.apimachinery.openapi import object_schema, validations
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import CLASSES
 from vworkspace_core.api.columns import COLUMNS
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.definitions import Definition
-from vworkspace_core.apimachinery.openapi import object_schema, validations
 
 CATEGORY: Final = "vworkspace"
 """`kubectl get vworkspace` lists every kind of the project."""

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.names import bounded_name
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -15,9 +18,6 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import cluster_command, gate_command
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
-from vworkspace_core.apimachinery.names import bounded_name
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:

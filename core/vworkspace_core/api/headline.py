@@ -6,13 +6,13 @@ A JSONPath cannot choose between conditions, so the choice is written into the s
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.meta import Condition
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.reasons import InstanceConditionType as I
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationConditionType as O
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.meta import Condition
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
 DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
     APPLICATION_INSTANCE: (

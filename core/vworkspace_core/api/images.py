@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from vworkspace_core.apimachinery.formats import quoted
+from purekube.apimachinery.formats import quoted
 
 _PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 """The Secret in the operator's namespace with all secrets that the operator shares with other systems."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from purekube.apimachinery.annotations import names_in
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bounded_name
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.apimachinery.annotations import names_in
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bounded_name
 
 FIELD_MANAGER: Final = "vworkspace-operator"
 """The one field manager of every write (REC-6)."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.fields import (
+from purekube.apimachinery.fields import (
     CelRule,
     conditions_field,
     formed,
@@ -15,10 +15,10 @@ from vworkspace_core.apimachinery.fields import (
     observed_request_field,
     schema_field,
 )
-from vworkspace_core.apimachinery.formats import TARGET_VERSION
-from vworkspace_core.apimachinery.manifest import same_json
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.apimachinery.formats import TARGET_VERSION
+from purekube.apimachinery.manifest import same_json
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
 
 
 class OperationType(StrEnum):

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.controller.managed_fields import StatusOwner
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import InstanceConditionType, OperationConditionType
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.controller.managed_fields import StatusOwner
 
 OWN_STATUS: Final = StatusOwner(
     FIELD_MANAGER,

@@ -6,8 +6,8 @@ semantic versions, names by their last part.
 
 import attrs
 
+from purekube.apimachinery.formats import CHART_NAME, CHART_URL, FORMS, NO_USER, PLAIN_PATH
 from vworkspace_core.api.chart import ChartSource
-from vworkspace_core.apimachinery.formats import CHART_NAME, CHART_URL, FORMS, NO_USER, PLAIN_PATH
 
 
 @attrs.frozen(order=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import content_hash, merge_patch
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -20,7 +21,6 @@ from vworkspace_core.api.application_instance import (
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.policy import Policy, is_forbidden
 from vworkspace_core.api.values import inline_values, patch_between
-from vworkspace_core.apimachinery.manifest import content_hash, merge_patch
 
 _BETWEEN = "-"
 

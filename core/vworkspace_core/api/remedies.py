@@ -12,6 +12,11 @@ from typing import Final, Protocol, assert_never
 
 import attrs
 
+from purekube.apimachinery.errors import OperatorError, Right, first_refusal
+from purekube.apimachinery.manifest import ObjectRef, canonical_json
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
+from purekube.controller.managed_fields import kubectl_name
 from vworkspace_core.api.installation import (
     APPROVAL_KEY,
     CREDENTIALS_SECRET,
@@ -21,11 +26,6 @@ from vworkspace_core.api.installation import (
     namespace_of_account,
 )
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.errors import OperatorError, Right, first_refusal
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
-from vworkspace_core.controller.managed_fields import kubectl_name
 
 APPLY: Final = "| kubectl apply --server-side -f -"
 INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"

@@ -1,8 +1,8 @@
 """Notice on an object of our own kinds that is not for us: why nothing happens, for its author (RES-5)."""
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.ports import KubernetesEvent
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:

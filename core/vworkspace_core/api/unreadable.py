@@ -7,10 +7,10 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.structuring import structure
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.structuring import structure
 
 
 class _Object(Protocol):

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,
@@ -19,7 +20,6 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
     OperationReason,
 )
-from vworkspace_core.apimachinery.meta import ConditionStatus
 
 
 @attrs.frozen

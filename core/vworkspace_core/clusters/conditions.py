@@ -8,11 +8,11 @@ process left it. Without an agent there is no connection to lose, and the two co
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.clusters.controllers import controllers_condition
 from vworkspace_core.clusters.hardening import hardened_condition
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory

@@ -12,14 +12,14 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.errors import refused_right
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.api.remedies import crds_remedy, installing, not_permitted
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.errors import refused_right
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.meta import ConditionStatus
 
 IN_A_ROW: Final = 6
 """The failures in a row that show a lasting problem of an informer: with its backoff, at least half a minute."""

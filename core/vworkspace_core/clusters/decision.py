@@ -9,25 +9,25 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.references import NameRef
+from purekube.apimachinery.resources import CLUSTER
+from purekube.apimachinery.secret_material import without_user
+from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.controller.decision import Decision
+from purekube.controller.requeue import Requeue
+from purekube.controller.status import LiveStatus, Minor, event_of, status_change
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.cluster import Cluster, ClusterStatus
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.apimachinery.conditions import Transition, Wanted
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.references import NameRef
-from vworkspace_core.apimachinery.resources import CLUSTER
-from vworkspace_core.apimachinery.secret_material import without_user
-from vworkspace_core.apimachinery.timestamps import format_time, parse_time
 from vworkspace_core.clusters.conditions import OF_THE_AGENT, wanted_conditions
 from vworkspace_core.clusters.controllers import installed_engines
 from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
-from vworkspace_core.ports import KubernetesEvent
 
 HEARTBEAT_SECONDS: Final = 60.0
 """The shortest time between two writes of `lastHeartbeat` and of counts in messages."""

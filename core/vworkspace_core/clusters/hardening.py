@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import ConditionStatus
 
 _MOST_NAMES = 5
 _PAGE = "docs/security.md tells what each means"

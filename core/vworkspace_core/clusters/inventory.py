@@ -6,14 +6,14 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.timestamps import Instant
+from purekube.controller.decision import Snapshot
 from vworkspace_core.api.installation import PRINTED, Installation
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
 from vworkspace_core.control_plane.connection import ConnectionState
-from vworkspace_core.controller.decision import Snapshot
 
 WINDOW_SECONDS: Final = 300.0
 DAMPING_SECONDS: Final = 10.0

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import msgspec
 
+from purekube.apimachinery.manifest import get_path
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.apimachinery.manifest import get_path
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:

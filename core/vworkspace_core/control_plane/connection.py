@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError
-from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.apimachinery.timestamps import Instant
+from purekube.apimachinery.errors import Forbidden, OperatorError
+from purekube.apimachinery.secret_material import shown
+from purekube.apimachinery.timestamps import Instant
 
 
 class Connectivity(StrEnum):

@@ -7,7 +7,7 @@ The generation is the control plane's: it counts the versions of the intent, and
 import re
 from typing import Final
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef
 
 _VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0,17})")
 

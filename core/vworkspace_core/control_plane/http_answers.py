@@ -3,7 +3,7 @@
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     Forbidden,
     Invalid,
     NotFound,

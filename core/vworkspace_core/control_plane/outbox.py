@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import ConditionStatus
 
 Event = Mapping[str, Any]
 

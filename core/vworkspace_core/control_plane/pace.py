@@ -17,8 +17,8 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
-from vworkspace_core.controller.backoff import Backoff
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from purekube.controller.backoff import Backoff
 
 SOONEST: Final = 1.0
 """The shortest delay between two tries, in seconds."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.apimachinery.problems import Problem, index, join
+from purekube.apimachinery.problems import Problem, index, join
 
 DEEPEST: Final = 100
 """The most levels of objects and lists in a job. Values of real charts nest ten to twenty levels."""

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Stale, Unauthorized, Unavailable
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.timestamps import parse_time
+from purekube.ports import KubeApi
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import Invalid, NotFound, OperatorError, Stale, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import new_secret, secret_ref, stored_credential, with_stored
-from vworkspace_core.ports import KubeApi
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 

@@ -14,19 +14,11 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from purekube.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_json, content_hash, get_path, metadata
+from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.timestamps import format_time, parse_time
 from vworkspace_core.api.installation import APPROVAL_KEY, CREDENTIALS_SECRET
-from vworkspace_core.apimachinery.manifest import (
-    Json,
-    Manifest,
-    ObjectRef,
-    canonical_json,
-    content_hash,
-    get_path,
-    metadata,
-)
-from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.apimachinery.timestamps import format_time, parse_time
 
 ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
 ROTATIONS_SERVED: Final = "vworkspace.io/rotations-served"

@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.timestamps import shifted
-from vworkspace_core.controller.backoff import Backoff
-from vworkspace_core.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
+from purekube.apimachinery.timestamps import shifted
+from purekube.controller.backoff import Backoff
+from purekube.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 

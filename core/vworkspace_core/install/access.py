@@ -6,11 +6,11 @@ missing and every one that is not used.
 
 from typing import Final
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.access import Access
+from purekube.apimachinery.manifest import Kind
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 

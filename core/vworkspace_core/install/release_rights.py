@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 
 _Account: TypeAlias = tuple[str | None, str]
 """Namespace and name of a service account."""

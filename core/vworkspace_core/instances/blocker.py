@@ -2,7 +2,7 @@
 
 import attrs
 
-from vworkspace_core.controller.requeue import Requeue
+from purekube.controller.requeue import Requeue
 
 
 @attrs.frozen

@@ -3,17 +3,17 @@
 The first blocker found is reported. A blocker never changes a running release.
 """
 
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.controller.ownership import is_controlled_by
+from purekube.controller.requeue import Requeue
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
 from vworkspace_core.api.policy import is_allowed_source, is_forbidden
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import not_installed
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
-from vworkspace_core.controller.ownership import is_controlled_by
-from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import DesiredObjects, source_kind

@@ -7,7 +7,7 @@ Only reports on the source's present generation count.
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.observed_release import ObservedRelease, condition_of, is_observed
 
 _NONE: Mapping[str, Any] = {}

@@ -9,11 +9,11 @@ from typing import assert_never
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 
 _LONGEST_REFUSAL = 4096

@@ -5,11 +5,11 @@ from typing import Final
 
 import attrs
 
+from purekube.controller.decision import Snapshot
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.controller.decision import Snapshot
 
 RELEASE_ACCOUNT: Final = "vworkspace-release"
 """The service account with which Flux installs releases, unless another one is set or allowed (REC-4)."""

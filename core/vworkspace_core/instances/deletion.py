@@ -15,26 +15,26 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Decision, Finalizer, MergePatch
+from purekube.controller.ownership import controlled
+from purekube.controller.requeue import Requeue
+from purekube.graph.removal import Doomed, next_wave, taking_down
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import UNINSTALL, namespace_is_terminating, uninstall_is_confirmed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import merge_command, not_installed, refusal_told
-from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
-from vworkspace_core.controller.ownership import controlled
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.graph.removal import Doomed, next_wave, taking_down
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observed_release import condition_of, message_of
 from vworkspace_core.instances.ownership import letting_go
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
-from vworkspace_core.ports import KubernetesEvent
 
 # The finalizer that `--cascade=orphan` leaves on an object for the garbage collector (W-32).
 _GARBAGE_COLLECTOR_ORPHANS = "orphan"

@@ -11,20 +11,14 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.controller.decision import Apply, one_after_another
+from purekube.controller.drift import needs_apply, stamp
 from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
 from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.labels import APPLIED_HASH, downstream_labels
 from vworkspace_core.api.values import inline_values, integration_values
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
-from vworkspace_core.apimachinery.resources import (
-    CONFIG_MAP,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-)
-from vworkspace_core.controller.decision import Apply, one_after_another
-from vworkspace_core.controller.drift import needs_apply, stamp
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.intent import ById, Intent, remembered
 from vworkspace_core.instances.naming import Names, former_names, names_of

@@ -8,6 +8,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
+from purekube.apimachinery.resources import APPLICATION_INSTANCE as OWNER
+from purekube.controller.managed_fields import with_foreign_holders, without_managed_fields
+from purekube.controller.ownership import controller_of
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
     CLUSTER_ID,
@@ -17,10 +21,6 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
     OPERATION_UID,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
-from vworkspace_core.controller.managed_fields import with_foreign_holders, without_managed_fields
-from vworkspace_core.controller.ownership import controller_of
 
 _KEPT: Final = (
     "name",

@@ -8,17 +8,17 @@ revisions of any number may be kept.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.names import is_label_value
+from purekube.apimachinery.resources import HELM_RELEASE, SECRET
+from purekube.controller.requeue import Requeue
+from purekube.ports import KubeApi
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_gated
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
-from vworkspace_core.apimachinery.names import is_label_value
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, SECRET
-from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
-from vworkspace_core.ports import KubeApi
 
 _ANY_VERSION: Final = "0"
 """The resourceVersion of a read of these records, which permits the API server's cache.

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
+from purekube.apimachinery.meta import ObjectMeta
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import is_shared, shared_spec
-from vworkspace_core.apimachinery.meta import ObjectMeta
 
 P = ParamSpec("P")
 T = TypeVar("T")

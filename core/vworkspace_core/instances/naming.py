@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.names import closed_name
 from vworkspace_core.api.application_instance import Release
-from vworkspace_core.apimachinery.manifest import content_hash
-from vworkspace_core.apimachinery.names import closed_name
 
 _HASH_DIGITS: Final = 8
 _INTEGRATIONS: Final = "-integrations"

@@ -4,16 +4,16 @@ The operator takes it from its caches instead; this is for what a cache must not
 for simulations that have none.
 """
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.controller.live_reads import LiveReads
+from purekube.ports import KubeApi
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.helm_storage import release_records
-from vworkspace_core.ports import KubeApi
 
 
 async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.api.chart import DeployedChart
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
 
 # helm-controller's messages name the chart of an attempt as `with chart <name>@<version>`.

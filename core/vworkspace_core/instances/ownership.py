@@ -2,6 +2,14 @@
 
 from typing import Any
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE as KIND
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller import ownership
+from purekube.controller.decision import MergePatch
+from purekube.controller.managed_fields import kubectl_name
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
@@ -12,14 +20,6 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
     marks_of,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as KIND
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller import ownership
-from vworkspace_core.controller.decision import MergePatch
-from vworkspace_core.controller.managed_fields import kubectl_name
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:

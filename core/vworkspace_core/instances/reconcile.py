@@ -17,6 +17,18 @@ from typing import assert_never
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import Condition
+from purekube.apimachinery.references import ObjectName
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
+from purekube.controller.drift import needs_apply
+from purekube.controller.managed_fields import is_held_by_others
+from purekube.controller.ownership import controlled, controller_of
+from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
+from purekube.controller.refused_writes import is_own_history
+from purekube.controller.requeue import Requeue
+from purekube.graph.removal import Doomed, nothing_before, taking_down
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
 from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.gating import claimed_by_another_operator
@@ -25,18 +37,6 @@ from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.api.remedies import resume_command
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.meta import Condition
-from vworkspace_core.apimachinery.references import ObjectName
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
-from vworkspace_core.controller.drift import needs_apply
-from vworkspace_core.controller.managed_fields import is_held_by_others
-from vworkspace_core.controller.ownership import controlled, controller_of
-from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS
-from vworkspace_core.controller.refused_writes import is_own_history
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.graph.removal import Doomed, nothing_before, taking_down
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
 from vworkspace_core.instances.blocker import Blocker

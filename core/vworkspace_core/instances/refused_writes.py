@@ -4,11 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vworkspace_core.api.installation import PRINTED, Installation
-from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import not_installed, not_permitted
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -21,13 +17,17 @@ from vworkspace_core.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Failure
-from vworkspace_core.controller.managed_fields import kubectl_patch
-from vworkspace_core.controller.refused_writes import conflict_message, other_holders
-from vworkspace_core.controller.requeue import Requeue
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Failure
+from purekube.controller.managed_fields import kubectl_patch
+from purekube.controller.refused_writes import conflict_message, other_holders
+from purekube.controller.requeue import Requeue
+from vworkspace_core.api.installation import PRINTED, Installation
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.blocker import Blocker
 
 

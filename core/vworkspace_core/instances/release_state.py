@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.chart_source import (
     chart_failure,
     gave_up_on_chart,

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import MergePatch
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.chart import ChartSource
 from vworkspace_core.api.labels import RETRY_SENT, retry_token
 from vworkspace_core.api.release_override import asks_again
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.decision import MergePatch
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 """Fields of a HelmRelease's status that count the failures of one request, and restart at zero with the next."""

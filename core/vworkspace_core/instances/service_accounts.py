@@ -4,13 +4,13 @@ Without an account helm-controller applies the chart's objects with its own righ
 Anyone who may create an instance would then have these rights.
 """
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance, Release
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import RELEASE_ACCOUNT, Settings
-from vworkspace_core.ports import KubernetesEvent
 
 
 def release_account(release: Release, settings: Settings) -> str:

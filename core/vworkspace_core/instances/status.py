@@ -10,6 +10,16 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.conditions import Transition, Wanted, are_there
+from purekube.apimachinery.formats import DNS_SUBDOMAIN
+from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.references import ObjectName
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import Decision
+from purekube.controller.status import LiveStatus, Minor, event_of, status_change
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceStatus,
@@ -23,17 +33,7 @@ from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.values import inline_values, integration_values, overlay
-from vworkspace_core.apimachinery.conditions import Transition, Wanted, are_there
-from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.references import ObjectName
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.instances.context import Context
-from vworkspace_core.ports import KubernetesEvent
 
 _OWN = frozenset(Type)
 _HOST = re.compile(DNS_SUBDOMAIN)

@@ -1,5 +1,9 @@
 """An ApplicationInstance that cannot be read (REC-13): nothing is applied for it, and what runs goes on."""
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import Decision
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -9,10 +13,6 @@ from vworkspace_core.api.application_instance import (
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion

@@ -5,12 +5,12 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.timestamps import shifted
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
-from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.control_plane.event_keys import object_key
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule

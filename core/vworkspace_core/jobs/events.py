@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from purekube.apimachinery.definitions import condition_path, text_at
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.resources import CLUSTER, OPERATION
+from purekube.apimachinery.secret_material import shown
+from purekube.apimachinery.timestamps import exact_time, format_time, parse_time
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.apimachinery.definitions import condition_path, text_at
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
-from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
-from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.apimachinery.timestamps import exact_time, format_time, parse_time
 from vworkspace_core.jobs.object_status import conditions_of
 from vworkspace_core.jobs.reports import condition_body
 

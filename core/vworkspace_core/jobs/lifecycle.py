@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.apimachinery.timestamps import shifted
-from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
+from purekube.apimachinery.timestamps import shifted
+from purekube.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash
-from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
+from purekube.apimachinery.manifest import ObjectRef, content_hash
+from purekube.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
+from purekube.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.control_plane.event_keys import generation_in
-from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.lifecycle import advance, due_at

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import FieldConflict
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.controller.machine import LogNote, Tick
+from purekube.apimachinery.errors import FieldConflict
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.controller.machine import LogNote, Tick
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection

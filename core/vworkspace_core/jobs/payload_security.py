@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.secret_material import find_secret_material
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.secret_material import find_secret_material
 from vworkspace_core.jobs.result import JobResult, Reason
 
 

@@ -6,9 +6,8 @@ queues until there is an answer.
 
 from collections.abc import Awaitable, Callable
 
-from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, namespace_is_gated
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import (
     Conflict,
     Forbidden,
     Invalid,
@@ -18,12 +17,13 @@ from vworkspace_core.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.ports import KubeApi, PatchType
+from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, namespace_is_gated
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.result import Reason
-from vworkspace_core.ports import KubeApi, PatchType
 
 ClusterEffect = (
     m.PutRecord | m.Inspect | m.ApplyForJob | m.CancelOperation | m.DeleteForJob | m.RotateCredential | m.CloseRecord

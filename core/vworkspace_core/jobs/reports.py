@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.secret_material import shown
-from vworkspace_core.apimachinery.timestamps import format_time
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.secret_material import shown
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.jobs.object_status import conditions_of, phase_of, summary_of
 from vworkspace_core.jobs.result import JobResult
 from vworkspace_core.jobs.state import AppliedRef

@@ -25,10 +25,10 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.labels import RETRY, request_mark
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.jobs.object_status import conditions_of, is_recurring
 
 LONGEST_ERROR: Final = 1024

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.converters import type_name
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import Problem, join
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.api.remedies import gate_command
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.converters import type_name
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.problems import Problem, join
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.controller.machine import Retry
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
-from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import Intent

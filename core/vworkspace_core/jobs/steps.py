@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, metadata
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.backoff import Backoff
-from vworkspace_core.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
+from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.backoff import Backoff
+from purekube.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, last_words
 from vworkspace_core.jobs.reports import result_body

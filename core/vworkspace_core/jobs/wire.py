@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from vworkspace_core.apimachinery.converters import type_name
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.problems import Problem, join
-from vworkspace_core.apimachinery.timestamps import parse_time
+from purekube.apimachinery.converters import type_name
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import Problem, join
+from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.control_plane.untrusted_json import flaws
 

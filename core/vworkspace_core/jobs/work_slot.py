@@ -7,12 +7,12 @@ from typing import assert_never
 
 import attrs
 
+from purekube.apimachinery.errors import FieldConflict
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.timestamps import shifted
+from purekube.controller.machine import Retry
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
-from vworkspace_core.apimachinery.errors import FieldConflict
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
-from vworkspace_core.apimachinery.timestamps import shifted
-from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
 from vworkspace_core.jobs.object_status import ended_at

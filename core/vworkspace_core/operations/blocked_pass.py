@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.resources import OPERATION
+from purekube.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords
 from vworkspace_core.api.headline import headline
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.vocabulary import owned_types
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:

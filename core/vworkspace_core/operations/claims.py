@@ -20,9 +20,9 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from purekube.apimachinery.manifest import canonical_json
+from purekube.apimachinery.timestamps import later_of
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import canonical_json
-from vworkspace_core.apimachinery.timestamps import later_of
 from vworkspace_core.operations.spent_approvals import Ledger, Spending
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})

@@ -7,11 +7,11 @@ Operation that is blocked for another reason delays no other; a running one dela
 from collections.abc import Iterable
 from typing import Final
 
+from purekube.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 EXCLUDES: Final = {
     OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),

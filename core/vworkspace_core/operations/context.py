@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
+from purekube.controller.decision import Snapshot
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
-from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
 

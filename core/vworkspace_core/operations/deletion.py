@@ -6,25 +6,25 @@ one stops its engine first.
 
 import attrs
 
+from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.errors import first_refusal
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import OPERATION
+from purekube.controller.decision import Decision, Finalizer, MergePatch
+from purekube.controller.ownership import owners_without
+from purekube.graph.once import is_locked, unlocked_finalizers
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.labels import namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import merge_command
-from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
-from vworkspace_core.apimachinery.errors import first_refusal
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
-from vworkspace_core.controller.ownership import owners_without
-from vworkspace_core.graph.once import is_locked, unlocked_finalizers
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.status import condition_of, standing_status, with_status
-from vworkspace_core.ports import KubernetesEvent
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:

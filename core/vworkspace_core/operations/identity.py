@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name, engine_object_name
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.graph.once import is_locked
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import (
@@ -14,11 +19,6 @@ from vworkspace_core.api.labels import (
     operation_labels,
 )
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.graph.once import is_locked
 from vworkspace_core.operations.contract import EngineContext, Objects
 
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
+from purekube.apimachinery.manifest import ObjectRef, metadata
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import Delete, Failure, MergePatch
+from purekube.controller.requeue import Requeue
+from purekube.graph.once import is_locked, unlocking
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import not_installed, not_permitted, refusal_told, velero_is_elsewhere
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
-from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.decision import Delete, Failure, MergePatch
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.graph.once import is_locked, unlocking
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import own_object

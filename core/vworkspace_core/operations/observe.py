@@ -6,19 +6,19 @@ reads the same things from them: `lookups` names them.
 
 from collections.abc import Iterable, Iterator
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
+from purekube.controller.live_reads import LiveReads
+from purekube.ports import KubeApi
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
-from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref
 from vworkspace_core.operations.parameters import parameter_problems
-from vworkspace_core.ports import KubeApi
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:

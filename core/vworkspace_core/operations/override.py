@@ -7,11 +7,11 @@ the target goes back to what it replaced.
 
 from collections.abc import Iterable
 
+from purekube.apimachinery.annotations import is_abandoned
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineName, Operation, Phase
 from vworkspace_core.api.release_override import is_overtaken
-from vworkspace_core.apimachinery.annotations import is_abandoned
 from vworkspace_core.operations.conflicts import order_of
 from vworkspace_core.operations.engines.helm import SPEC_HASH
 from vworkspace_core.operations.identity import parameters_of

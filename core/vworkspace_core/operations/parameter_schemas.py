@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
+from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
 
 ParameterSchema: TypeAlias = dict[str, Any]
 

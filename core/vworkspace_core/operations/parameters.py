@@ -3,11 +3,11 @@
 The reconciler reports problems as Accepted=False/ValidationFailed, the webhook and the agent refuse them: all use this.
 """
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.apimachinery.structuring import structure
 from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
-from vworkspace_core.apimachinery.structuring import structure
 from vworkspace_core.operations.builtin import needs_of_engine
 from vworkspace_core.operations.schemas import violations_of
 from vworkspace_core.operations.templates import PARAMETERS, Template, Templates

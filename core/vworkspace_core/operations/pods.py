@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.problems import Problem, index, join
 from vworkspace_core.api.images import is_allowed_image, unlisted_image
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.problems import Problem, index, join
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
 MOST_PROBLEMS: Final = 8

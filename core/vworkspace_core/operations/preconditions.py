@@ -9,6 +9,10 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.formats import quoted
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.admission import check_operation
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
@@ -22,10 +26,6 @@ from vworkspace_core.api.remedies import (
     not_installed,
     velero_is_elsewhere,
 )
-from vworkspace_core.apimachinery.formats import quoted
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved

@@ -13,16 +13,16 @@ Assumptions
 
 from typing import assert_never
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import OPERATION
+from purekube.controller.decision import Decision, Finalizer
+from purekube.controller.requeue import Requeue
 from vworkspace_core.api.gating import claimed_by_another_operator, closed_namespace, wrong_cluster
 from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.controller.decision import Decision, Finalizer
-from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress

@@ -9,15 +9,15 @@ from typing import assert_never
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.controller.decision import Create, Decision
+from purekube.controller.requeue import Requeue
+from purekube.graph.once import locked
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import account_remedy
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
-from vworkspace_core.controller.decision import Create, Decision
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.graph.once import locked
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress

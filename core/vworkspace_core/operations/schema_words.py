@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from jsonschema import ValidationError
 
-from vworkspace_core.apimachinery.converters import type_name
-from vworkspace_core.apimachinery.formats import FORMS, quoted
-from vworkspace_core.apimachinery.problems import Problem, join
-from vworkspace_core.apimachinery.secret_material import is_secret_key
+from purekube.apimachinery.converters import type_name
+from purekube.apimachinery.formats import FORMS, quoted
+from purekube.apimachinery.problems import Problem, join
+from purekube.apimachinery.secret_material import is_secret_key
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS
 
 _SHOWN_KEYS: Final = 8

@@ -15,7 +15,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join
+from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join
 from vworkspace_core.operations.schema_words import problems_in_words
 
 _MOST_MEMBERS: Final = 1024

@@ -14,11 +14,11 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from purekube.apimachinery.errors import AlreadyExists, NotFound, Permanent, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
+from purekube.apimachinery.resources import SECRET
+from purekube.ports import KubeApi
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Permanent, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
-from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.ports import KubeApi
 
 LEDGER_SECRET: Final = "vworkspace-spent-approvals"
 MOST_SPENT: Final = 5000

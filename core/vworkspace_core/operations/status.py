@@ -6,21 +6,21 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.resources import OPERATION
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Decision
+from purekube.controller.status import LiveStatus, event_of, status_change
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.headline import headline
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.conditions import Transition, Wanted
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.status import LiveStatus, event_of, status_change
 from vworkspace_core.operations.context import OperationContext
-from vworkspace_core.ports import KubernetesEvent
 
 _OWN: Final = frozenset(Type)
 _WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})

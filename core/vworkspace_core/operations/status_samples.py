@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata, ref_of
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata, ref_of
 from vworkspace_core.operations.contract import OBJECT_UID, OPERATION_UID, Row
 
 

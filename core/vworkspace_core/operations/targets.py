@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from purekube.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.reasons import InstanceConditionType as Type
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 
 def is_ready(target: ApplicationInstance) -> bool:

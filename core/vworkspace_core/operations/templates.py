@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.api.labels import CAPABILITIES
 from vworkspace_core.api.operation import OperationType
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.operations.schemas import schema_problems, violations_of
 
 PARAMETERS: Final = "spec.parameters"

@@ -7,6 +7,12 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import Decision
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.operation import (
@@ -22,12 +28,6 @@ from vworkspace_core.api.operation import (
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status

@@ -9,19 +9,19 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of, explanation_of
-from vworkspace_core.boxes.labels import MARKS as BOXES
-from vworkspace_core.composites.parent import Parent
-from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.controller.managed_fields import is_held_by_others
-from vworkspace_core.graph import GraphReason, NodeState, Observation
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of, explanation_of
+from purekube.boxes.labels import MARKS as BOXES
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Snapshot
+from purekube.controller.managed_fields import is_held_by_others
+from purekube.graph import GraphReason, NodeState, Observation
+from purekube.reconcilers.decide_pure import MARKS as CONTROLLERS
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
-from vworkspace_core.reconcilers.decide_pure import MARKS as CONTROLLERS
 
 _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.MISSING_KIND: OverviewState.WAITING,

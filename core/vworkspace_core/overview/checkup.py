@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import Right
+from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
+from purekube.apimachinery.resources import CLUSTER
 from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType
 from vworkspace_core.api.remedies import account_remedy, crds_remedy, installing, remedy, velero_is_elsewhere
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import Right
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
-from vworkspace_core.apimachinery.resources import CLUSTER
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, FLUX_KINDS
 from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.overview.remedy import commands_in

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from vworkspace_core.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import Summary
 from vworkspace_core.overview.tree import Branch

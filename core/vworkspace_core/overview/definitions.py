@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 
 def kind_of(definition: Manifest) -> Kind | None:

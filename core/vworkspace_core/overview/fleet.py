@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.apimachinery.secret_material import safe
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.apimachinery.secret_material import safe
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 from vworkspace_core.overview.timeline import last_transition
 from vworkspace_core.overview.tone import Tone, tone_of, urgency

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.apimachinery.timestamps import parse_time
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.timeline import TimelineEntry
 from vworkspace_core.overview.tone import Tone
 

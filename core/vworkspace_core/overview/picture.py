@@ -10,12 +10,12 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.composites.composite import Composite, Explanation
-from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.graph import Graph, NodeState, Observation
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.secret_material import safe
+from purekube.composites.composite import Composite, Explanation
+from purekube.controller.decision import Snapshot
+from purekube.graph import Graph, NodeState, Observation
 from vworkspace_core.overview.fleet import told
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tone import Tone, tone_of, tone_of_node

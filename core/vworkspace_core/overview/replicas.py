@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.controller.lease.peers import lease_name, shard_count_of
-from vworkspace_core.controller.lease.record import holder_of
-from vworkspace_core.controller.shard import Shard
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.timestamps import parse_time
+from purekube.controller.lease.peers import lease_name, shard_count_of
+from purekube.controller.lease.record import holder_of
+from purekube.controller.shard import Shard
 
 _HELD: Final = timedelta(seconds=60)
 """The age up to which a renewed Lease has a holder, including the clock skew between two machines."""

@@ -7,6 +7,11 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.definitions import text_at
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from purekube.apimachinery.timestamps import parse_time
+from purekube.readiness import State, readiness
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.headline import BEFORE_RECONCILING, DECISIVE
 from vworkspace_core.api.reasons import (
@@ -16,12 +21,7 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
 )
 from vworkspace_core.api.unmanaged import unmanaged
-from vworkspace_core.apimachinery.definitions import text_at
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.remedy import commands_in, help_for
-from vworkspace_core.readiness import State, readiness
 
 
 class OverviewState(StrEnum):

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.secret_material import safe
-from vworkspace_core.apimachinery.timestamps import parse_time
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.tone import Tone
 
 MOST: Final = 200

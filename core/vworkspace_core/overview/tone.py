@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from vworkspace_core.graph import NodeState
+from purekube.graph import NodeState
 from vworkspace_core.overview.summary import OverviewState
 
 

@@ -5,10 +5,9 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     HELM_CHART,
     HELM_RELEASE,
@@ -17,7 +16,8 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     POD,
 )
-from vworkspace_core.controller.managed_fields import entries
+from purekube.controller.managed_fields import entries
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.instances.observed_release import deployed_chart
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 

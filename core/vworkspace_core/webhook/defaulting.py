@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.apimachinery.formats import DNS_LABEL
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.apimachinery.structuring import read_meta
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
-from vworkspace_core.apimachinery.formats import DNS_LABEL
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.apimachinery.structuring import read_meta
 
 # The longest `spec.releaseName` of a HelmRelease.
 _LONGEST_RELEASE: Final = 53

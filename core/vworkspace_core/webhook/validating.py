@@ -15,19 +15,19 @@ from collections.abc import Mapping
 
 import attrs
 
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.nesting import TOO_DEEP, too_deep
+from purekube.apimachinery.problems import Problem, ValidationProblems, first_of
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.apimachinery.structuring import read_meta, structure
 from vworkspace_core.api.admission import AdmissionSettings, check_gate, same_spec, stored_problems
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.gating import claimed_by_another_operator, meant_for_another_cluster
 from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of
-from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.apimachinery.structuring import read_meta, structure
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.operations.templates import Templates

@@ -4,7 +4,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.reconcilers import Object, Resource, resource, schema_field
+from purekube.reconcilers import Object, Resource, resource, schema_field
 
 
 @attrs.frozen

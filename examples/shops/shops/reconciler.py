@@ -2,9 +2,9 @@
 
 import attrs
 
+from purekube.reconcilers import Cause, Reconciler, Request, Result, Terminal
 from shops.api import SHOP, Shop, ShopStatus
 from shops.service import Refused, ShopService
-from vworkspace_core.reconcilers import Cause, Reconciler, Request, Result, Terminal
 
 
 @attrs.frozen

@@ -13,12 +13,12 @@ from shops.reconciler import Shops
 from shops.service import HttpShopService
 from tests.service import Service, served
 
-from vworkspace_apiserver import ApiServer, InProcessKube
-from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
-from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, ObjectRef
-from vworkspace_core.ports import NotFound, PatchType
+from kubelab import ApiServer, InProcessKube
+from purekube import CUSTOM_RESOURCE_DEFINITION, ObjectRef
+from purekube.ports import NotFound, PatchType
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.process.clock import SystemClock
+from purekube_run.reconcilers.running import ControllerOptions, Controllers
 
 
 @attrs.define

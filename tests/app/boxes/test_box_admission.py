@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from vworkspace_app.boxes.load import load_boxes, runnable
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.boxes.admission import BoxAdmission, WebhookDuties
+from purekube.boxes.box import Box
+from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.webhooks.kinds import ServedKinds, default_path, validate_path
-from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
-from vworkspace_core.boxes.admission import BoxAdmission, WebhookDuties
-from vworkspace_core.boxes.box import Box
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 RULES = """

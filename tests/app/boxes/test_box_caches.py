@@ -1,8 +1,8 @@
 """RUN-1, L21: what the caches of a box hold of Secrets."""
 
+from purekube.composites.composite import SecretUse
+from purekube_run.composites.caches import slim_secret
 from tests.support.boxes import box_of, config, secret
-from vworkspace_app.composites.caches import slim_secret
-from vworkspace_core.composites.composite import SecretUse
 
 
 def test_data_of_a_tenants_secret_stays_out_of_memory_where_nothing_reads_it() -> None:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from vworkspace_app.trials.world import BoxWorld
+from kubelab.flux import flux_crds
+from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.compile import compile_box
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_run.trials.world import BoxWorld
 from vworkspace_core import (
     APPLICATION_INSTANCE,
     Context,
@@ -17,13 +24,6 @@ from vworkspace_core import (
     read_application_instance,
     reconcile,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, metadata
-from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.compile import compile_box
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
-from vworkspace_fake.flux import flux_crds
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "boxes"
 CHART = {"sourceType": "oci", "url": "oci://registry.example/charts", "name": "podinfo", "version": "6.7.0+1"}

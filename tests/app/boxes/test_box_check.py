@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from purekube_run.boxes.load import load_box
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.boxes.load import load_box
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.boxes.box import Box
+from purekube.boxes.compile import examine
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_run.trials.cluster import condition_of
+from purekube_run.trials.world import BoxWorld
 from vworkspace_app.commands.box_convert import convert_file
-from vworkspace_app.trials.cluster import condition_of
-from vworkspace_app.trials.world import BoxWorld
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.compile import examine
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 HERE = Path(__file__).parent / "convert"
 

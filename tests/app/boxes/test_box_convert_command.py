@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from purekube.boxes.read import read_box
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.box_convert import convert_file
-from vworkspace_core.boxes.read import read_box
 
 HERE = Path(__file__).parent / "convert"
 KATALOG = HERE / "webapp.katalog.yaml"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_app.process.errors import CommandError
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.process.errors import CommandError
 
 HEAD = "apiVersion: box.vworkspace.io/v1alpha1\nkind: OperatorBox\nmetadata: {name: cache}\n"
 

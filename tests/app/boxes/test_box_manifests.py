@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.box_manifests import render_box_manifests, render_rbac
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 OWN = "vworkspace-system"

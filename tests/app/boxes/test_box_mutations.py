@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.compile import examine
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
+from purekube_run.boxes.document import read_marked
+from purekube_run.boxes.load import load_text
 from tests.support.effort import effort
-from vworkspace_app.boxes.document import read_marked
-from vworkspace_app.boxes.load import load_text
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.boxes.compile import examine
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions, Schemas
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_app.boxes.document import MarkedDocument, read_marked
+from purekube_run.boxes.document import MarkedDocument, read_marked
 
 TEXT = """\
 # a comment

@@ -6,10 +6,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from vworkspace_app.boxes.document import read_marked
-from vworkspace_core.boxes.published import crd_document, json_schema
-from vworkspace_core.schema import compile_schema, prune, validate
-from vworkspace_core.schema.objectmeta import with_type_meta
+from purekube.boxes.published import crd_document, json_schema
+from purekube.schema import compile_schema, prune, validate
+from purekube.schema.objectmeta import with_type_meta
+from purekube_run.boxes.document import read_marked
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from purekube_run.boxes.load import load_boxes
 from tests.support.boxes import config, crd, document
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.boxes.load import load_boxes
 
 TEAM_CRD = {
     **crd(),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from vworkspace_app.boxes.load import load_box
+from purekube_run.boxes.load import load_box
 from vworkspace_app.commands.box_convert import convert_file, write_files
 
 FOLDERS: Final = ("examples", "test")

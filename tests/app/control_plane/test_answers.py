@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Unavailable
 from tests.support.jobs import CLUSTER_ID, job
 from tests.support.strategies import json_values
 from tests.support.work import MIB, peak_of
-from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept

@@ -8,15 +8,15 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import LEASE, NAMESPACE
+from purekube.ports import ListPage
+from purekube_run.controller.election import Elector, Fence, LeaseLost
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.election import Elector, Fence, LeaseLost
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import LEASE, NAMESPACE
-from vworkspace_core.ports import ListPage
-from vworkspace_fake.clock import VirtualClock
 
 REF = ObjectRef(LEASE, "default", "vworkspace-operator")
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
+from purekube.controller.events.series import Observed
+from purekube.ports import KubernetesEvent
+from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
-from vworkspace_core.controller.events.series import Observed
-from vworkspace_core.ports import KubernetesEvent
-from vworkspace_fake.clock import VirtualClock
 
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, "org-myteam", "nextcloud-myteam")
 

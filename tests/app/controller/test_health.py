@@ -7,18 +7,18 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
+from purekube.controller.health import HealthReport, Vitals, healthy, ready
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import ListPage, WatchEvent
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.worker_pool import WorkerPool
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
-from vworkspace_core.controller.health import HealthReport, Vitals, healthy, ready
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.ports import ListPage, WatchEvent
-from vworkspace_fake.clock import VirtualClock
 
 CLOCK = VirtualClock()
 KEY = ObjectRef(APPLICATION_INSTANCE, "org-a", "app")

@@ -10,21 +10,21 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubelab.clock import ManualClock, VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.state import DEFAULT_POLICY
+from purekube.controller.queue.event_handlers import itself
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import ListPage, WatchEvent, WatchEventType
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.informers import Informers
-from vworkspace_app.controller.worker_pool import WorkerPool
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
-from vworkspace_core.controller.informer.changes import CacheChange
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY
-from vworkspace_core.controller.queue.event_handlers import itself
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
-from vworkspace_fake.clock import ManualClock, VirtualClock
 
 CLOCK = VirtualClock()
 T = TypeVar("T")

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.clock import VirtualClock
+from purekube.apimachinery.errors import Invalid, KindMissing, Stale, Unavailable
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.controller.decision import Decision
+from purekube.controller.execute import STATUS
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.queue.workqueue import Priority
+from purekube.controller.reconcile import ReconcileResult, ResultLabel
+from purekube.controller.requeue import Requeue, requeue_for
+from purekube_run.controller.observer import Reconciled
+from purekube_run.controller.resync import resync
+from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
-from vworkspace_app.controller.observer import Reconciled
-from vworkspace_app.controller.resync import resync
-from vworkspace_app.controller.worker_pool import WorkerPool
-from vworkspace_core.apimachinery.errors import Invalid, KindMissing, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import STATUS
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.controller.queue.hot_loop import HotLoop
-from vworkspace_core.controller.queue.workqueue import Priority
-from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
-from vworkspace_core.controller.requeue import Requeue, requeue_for
-from vworkspace_fake.clock import VirtualClock
 
 KIND = Kind("t.example.com", "v1", "Thing", "things")
 CLOCK = VirtualClock()

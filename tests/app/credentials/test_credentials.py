@@ -11,17 +11,17 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.ports import PatchType
+from purekube_run.process.errors import CommandError
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.credentials.watch import CredentialWatch
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.credentials.secret import Credentials, credentials_of, secret_ref
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.clock import VirtualClock
 
 OWN = "vworkspace-system"
 REF = secret_ref(OWN)

@@ -10,24 +10,24 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Permanent, Unauthorized
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.ports import PatchType
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.errors import Permanent, Unauthorized
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, ScriptedFault, When
 from vworkspace_fake.job_store import MemoryJobStore
 

@@ -7,17 +7,17 @@ from typing import Any
 import attrs
 import yaml
 
+from kubelab.http.serving import kubeconfig
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.reconcilers import Object, Reconciler, Request, Result, Watcher
+from purekube_run.reconcilers.passes import rules_of
 from tests.support.commands import run
 from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play
 from tests.support.server_thread import served, wall_clock
-from vworkspace_apiserver.http.serving import kubeconfig
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.handling.forgetting import Forgetting, Held
-from vworkspace_app.reconcilers.passes import rules_of
-from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.reconcilers import Object, Reconciler, Request, Result, Watcher
 
 Shop = Object[ShopSpec, ShopStatus]
 ROOT = Path(__file__).parents[3]

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from hypothesis import example, given
 
+from purekube.apimachinery.problems import ValidationProblems
 from tests.support.chart_values import EVERYTHING, values
 from tests.support.helm import UNAVAILABLE, Helm, HelmError, documents, helm_in
 from tools.chart.templates import KEEP
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS
 from vworkspace_app.install.values import chart_values, default_values, merged, printed
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.problems import ValidationProblems
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart"
 NS = "vw-here"

@@ -7,16 +7,16 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from purekube.apimachinery.access import Access
+from purekube.apimachinery.errors import Right, refused_right
+from purekube_run.process.yaml_documents import Format
 from tests.support.commands import one_line, run
 from tests.support.rights import Right as GrantedRight
 from tests.support.rights import granted
 from vworkspace_app.commands.manifests import render_manifests
 from vworkspace_app.install import InstallOptions
-from vworkspace_app.process.yaml_documents import Format
 from vworkspace_core.api.installation import Installation, Keeper, installation_of, namespace_of_account
 from vworkspace_core.api.remedies import account_remedy, crds_remedy, remedy
-from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.apimachinery.errors import Right, refused_right
 from vworkspace_core.install import access
 
 TEAM, VELERO, SYSTEM = "team", "velero", "vworkspace-system"

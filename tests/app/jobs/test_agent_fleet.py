@@ -10,16 +10,16 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Unavailable
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.job_store import MemoryJobStore
 
 pytestmark = pytest.mark.slow

@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_fake.clock import VirtualClock
 
 NS = "vworkspace-system"
 AT_ONCE = 50

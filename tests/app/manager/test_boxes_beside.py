@@ -2,30 +2,25 @@
 
 import anyio
 
+from kubelab.clock import VirtualClock
+from kubelab.downstream.kinds import DEPLOYMENT
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.child_kinds import child_kinds
+from purekube.boxes.decide import composite_of
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import example
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    NAMESPACE,
-)
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.child_kinds import child_kinds
-from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.instances.context import Settings
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
-from vworkspace_fake.flux.crds import flux_crds
 
 
 async def cluster(clock: VirtualClock, box: Box) -> tuple[ApiServer, InProcessKube, InProcessKube]:

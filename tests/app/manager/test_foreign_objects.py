@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Kind, get_path, metadata
+from purekube.apimachinery.resources import APPLICATION_INSTANCE as OWNER
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.ownership import controller_of
 from vworkspace_app.manager.caches import _SLIM
 from vworkspace_core.api.labels import (
     MANAGED_BY,
     MANAGED_BY_VALUE,
     OPERATION_UID,
 )
-from vworkspace_core.apimachinery.manifest import Kind, get_path, metadata
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
-from vworkspace_core.controller.informer.store import ObjectStore
-from vworkspace_core.controller.ownership import controller_of
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
     slim_config_map,

@@ -11,11 +11,11 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.secret_material import redact
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import SETTINGS
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.clusters.hardening import exposure, hardened_condition
 from vworkspace_core.operations.builtin import builtin_templates
 

@@ -3,18 +3,18 @@
 import anyio
 import attrs
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.reconcilers import Object, Reconciler, Request, Result
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.reconcilers import Object, Reconciler, Request, Result
-from vworkspace_fake.clock import VirtualClock
 
 Shop = Object[ShopSpec, ShopStatus]
 

@@ -10,31 +10,26 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from kubelab.clock import VirtualClock
+from kubelab.flux import run as run_flux
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.controller.health import ready
+from purekube.controller.shard import Shard
+from purekube_run.controller.election import Elector, Fence
 from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.election import Elector, Fence
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats, ProcessStats
 from vworkspace_app.observability.telemetry import MetricsTelemetry
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    NAMESPACE,
-)
-from vworkspace_core.controller.health import ready
-from vworkspace_core.controller.shard import Shard
 from vworkspace_core.instances.context import Settings
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.flux import run as run_flux
-from vworkspace_fake.flux.crds import flux_crds
 
 CLUSTER = "cluster-1"
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

@@ -4,19 +4,19 @@ from typing import Any
 
 import anyio
 
+from kubelab.clock import VirtualClock
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.instances.context import Settings
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.flux.crds import flux_crds
 
 CLUSTER = "cluster-1"
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

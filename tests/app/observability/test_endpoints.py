@@ -12,6 +12,9 @@ import anyio.to_thread
 import attrs
 import pytest
 
+from purekube.controller.health import InformerVitals, Vitals
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.errors import CommandError
 from tests.support.patience import PATIENCE
 from vworkspace_app.observability import (
     LatestStats,
@@ -21,9 +24,6 @@ from vworkspace_app.observability import (
     application,
     serving_in_thread,
 )
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.controller.health import InformerVitals, Vitals
 
 CACHE = InformerVitals("HelmRelease", has_synced=True, answered_ago=0, heard_ago=0, moved_ago=0, patience=100)
 

@@ -7,23 +7,23 @@ import anyio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kubelab.clock import VirtualClock
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Invalid, Unavailable
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP
+from purekube.controller.health import Vitals
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import Requeue
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
 from vworkspace_app.observability.catalogue import CATALOGUE, Type
 from vworkspace_app.observability.condition_counts import ConditionSample, Unready
 from vworkspace_app.observability.stats import AgentStats
-from vworkspace_core.apimachinery.errors import Invalid, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.controller.health import Vitals
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_fake.clock import VirtualClock
 
 CLOCK = VirtualClock()
 REQUIRED = {

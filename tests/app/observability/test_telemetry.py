@@ -6,6 +6,10 @@ from typing import Any
 import anyio
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.controller.health import healthy, ready
+from purekube.ports import PatchType
 from tests.support.agent_site import Site
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import operation_manifest
@@ -13,11 +17,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
-from vworkspace_core.controller.health import healthy, ready
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.ports import PatchType
 
 
 @attrs.define

@@ -15,6 +15,12 @@ import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.http.tables.render import table
+from kubelab.model.calls import RequestTarget
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.meta import Condition, condition_json
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
 from tests.support.flux_reports import helm_reports, source_reports
 from tests.support.instance_worlds import (
     CONTEXT,
@@ -31,18 +37,12 @@ from tests.support.instance_worlds import (
     written,
 )
 from tests.support.strategies import conditions
-from vworkspace_apiserver.http.tables.render import table
-from vworkspace_apiserver.model.calls import RequestTarget
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.status import fleet_text
 from vworkspace_app.overview.reading import Fleet
 from vworkspace_app.page.operator import fleet_screen
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.headline import headline
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.meta import Condition, condition_json
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
 from vworkspace_core.overview.summary import summary_of

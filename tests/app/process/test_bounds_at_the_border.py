@@ -15,19 +15,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubelab.flux.storage import release_secret
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.admission_review import MalformedReview
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.nesting import decode_answer, too_deep
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import parse_yaml, read_documents
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import released
 from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import DEEP_IN_THE_STORE, deep_json
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import parse_yaml, read_documents
 from vworkspace_app.webhooks.answers import _review
-from vworkspace_core.apimachinery.admission_review import MalformedReview
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.nesting import decode_answer, too_deep
 from vworkspace_core.operations.engines.releases import UnreadableRelease, proved_hooks
-from vworkspace_fake.flux.storage import release_secret
 from vworkspace_odoo.decoding import decode
 
 pytestmark = pytest.mark.slow

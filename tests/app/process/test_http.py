@@ -25,10 +25,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kubelab.http.authority import certificates_for
+from purekube_run.process.http import ConnectionLimits
 from tests.support.patience import PATIENCE
 from tests.support.sockets import LONG, ask, connect, context, ends, served, status, wait_for
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.process.http import ConnectionLimits
 from vworkspace_app.webhooks.answers import GATED_PATH, application
 from vworkspace_app.webhooks.intake import BUDGET, LARGEST, SMALL
 from vworkspace_core.webhook.validating import WebhookSettings
@@ -272,7 +272,7 @@ def test_reviews_beyond_the_budget_are_asked_to_come_again() -> None:
 
 @pytest.mark.parametrize("levels", [1_200, 9_000])
 def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off(levels: int) -> None:
-    from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+    from purekube.apimachinery.resources import APPLICATION_INSTANCE
 
     meta = {"name": "a", "namespace": "n", "labels": {"app.vworkspace.io/managed-by": "control-plane"}}
     bad = {**APPLICATION_INSTANCE.manifest("a", "n"), "metadata": meta, "spec": {"values": "DEEP"}}

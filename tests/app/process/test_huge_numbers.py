@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import parse_yaml, read_documents
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import parse_yaml, read_documents
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "0x" + "f" * 9_000, "-" + "1" * 81])

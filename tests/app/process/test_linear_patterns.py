@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import purekube_http
 import vworkspace_app
-import vworkspace_kube
 import vworkspace_odoo
 from tests.support.effort import effort
 from tests.support.regex_matching import growth, patterns_in, pieces_of
@@ -18,7 +18,7 @@ from tests.support.regex_matching import growth, patterns_in, pieces_of
 def every_pattern() -> list[re.Pattern[str]]:
     found = [
         module.name
-        for package in (vworkspace_app, vworkspace_kube, vworkspace_odoo)
+        for package in (vworkspace_app, purekube_http, vworkspace_odoo)
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if not module.name.endswith("__main__")
     ]

@@ -21,16 +21,16 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.controller.reconcile import ReconcileResult
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.process import logs
+from purekube_run.process.clock import SystemClock
+from purekube_run.process.secret_masking import SecretMask
 from tests.support.effort import effort
 from tests.support.patience import PATIENCE
-from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.manager import startup as starting
-from vworkspace_app.process import logs
-from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.secret_masking import SecretMask
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.reconcile import ReconcileResult
 
 SECRET = "plain-s3cr3t-0123"
 
@@ -211,7 +211,7 @@ def test_short_and_empty_texts_are_no_secrets() -> None:
 
 def test_a_terminal_gets_text_and_anything_else_json() -> None:
     script = (
-        "from vworkspace_app.process import logs; import structlog; logs.configure();"
+        "from purekube_run.process import logs; import structlog; logs.configure();"
         " structlog.get_logger().info('hello', n=1)"
     )
     piped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE)

@@ -12,7 +12,7 @@ from vworkspace_app import VERSION
 from vworkspace_app import missing_packages as bare
 from vworkspace_app.cli import app
 
-OURS = ("vworkspace_app", "vworkspace_core", "vworkspace_fake", "vworkspace_kube", "vworkspace_odoo")
+OURS = ("vworkspace_app", "vworkspace_core", "vworkspace_fake", "purekube_http", "vworkspace_odoo")
 BASE = ("attr", "attrs", "cattr", "cattrs", "jsonschema", "jsonschema_specifications", "msgspec", "referencing", "rpds")
 """What the base dependencies of the package and theirs are imported as."""
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import purekube_http
 import vworkspace_app
 import vworkspace_core
 import vworkspace_fake
-import vworkspace_kube
 import vworkspace_odoo
-from vworkspace_core.apimachinery.secret_material import REDACTED, redact
+from purekube.apimachinery.secret_material import REDACTED, redact
 from vworkspace_core.control_plane.untrusted_json import flaws
 
 FOLDERS = [
-    *(Path(package.__path__[0]) for package in (vworkspace_core, vworkspace_app, vworkspace_kube, vworkspace_odoo)),
+    *(Path(package.__path__[0]) for package in (vworkspace_core, vworkspace_app, purekube_http, vworkspace_odoo)),
     Path(vworkspace_fake.__path__[0]) / "controlplane",
 ]
 HEADERS = "Bearer X"

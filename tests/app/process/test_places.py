@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_app.process.places import Client, Places, Stage, address_of
+from purekube_run.process.places import Client, Places, Stage, address_of
 
 TOTAL = 8
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "honest")

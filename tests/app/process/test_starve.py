@@ -25,9 +25,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from kubelab.http.authority import certificates_for
+from purekube_run.process.errors import CommandError
 from tests.support.sockets import LONG, ask, connect, context, served, status
-from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.process.errors import CommandError
 from vworkspace_app.webhooks.answers import GATED_PATH, application
 from vworkspace_app.webhooks.intake import LARGEST, Turns
 from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name

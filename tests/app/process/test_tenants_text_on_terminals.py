@@ -11,9 +11,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_app.process.terminal import VisibleStream
-from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.secret_material import safe, shown, visible
+from purekube.apimachinery.secret_material import safe, shown, visible
+from purekube_run.process.terminal import VisibleStream
+from purekube_run.process.yaml_documents import Format, dump
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 TEXT = st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07\r\u202e\u2066[]0;52cHJm")), max_size=60)

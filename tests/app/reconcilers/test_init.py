@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from purekube_run.process.errors import CommandError
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.init_reconciler import write_project
-from vworkspace_app.process.errors import CommandError
 
 ROOT = Path(__file__).parents[3]
 PARTS = ("core", "adapters/kube", "adapters/odoo", "adapters/fake", "app", "kit")

@@ -9,18 +9,18 @@ import attrs
 import pytest
 import yaml
 
+from purekube_run.composites.running import refuse_shared_kinds
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import Format
+from purekube_run.reconcilers.loading import installed, load_controllers
 from vworkspace_app.commands.controllers import listed, render_controller_manifests, render_crds, render_roles
-from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format
-from vworkspace_app.reconcilers.loading import installed, load_controllers
 
 SHOPS = """
 import attrs
-from vworkspace_core.reconcilers import Children, Desired, Object, Promise, Reconciler, Request, Result
-from vworkspace_core.reconcilers import Watcher, pure_reconciler, resource
+from purekube.reconcilers import Children, Desired, Object, Promise, Reconciler, Request, Result
+from purekube.reconcilers import Watcher, pure_reconciler, resource
 
 
 @attrs.frozen
@@ -215,7 +215,7 @@ def test_what_runs_controllers_is_printed_with_one_account_for_all(package: Call
 
 VERSIONED = """
 import attrs
-from vworkspace_core.reconcilers import Watcher, conversion, resource, versioned
+from purekube.reconcilers import Watcher, conversion, resource, versioned
 
 
 @attrs.frozen

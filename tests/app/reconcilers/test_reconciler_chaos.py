@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from purekube.apimachinery.manifest import Manifest, get_path
 from tests.support.attack import attack, in_chunks
 from tests.support.chaos_network import KUBE_FAULTS, Fault, Trouble
 from tests.support.controller_chaos import TIME_LIMIT, TOO_MANY, ControllerChaos, Made
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 NAMES = ("alpha", "beta")
 VERBS = ("", "patch", "apply_status", "list", "get")

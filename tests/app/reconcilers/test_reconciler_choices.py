@@ -7,15 +7,11 @@ import anyio
 import attrs
 import pytest
 
-from tests.support.audited_story import Remembered
-from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
-from tests.support.rights import Right, used
-from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers import (
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.ports import KubeApi
+from purekube.reconcilers import (
     METADATA_ONLY,
     Cause,
     Constant,
@@ -29,6 +25,10 @@ from vworkspace_core.reconcilers import (
     Watcher,
     controller_access,
 )
+from purekube_run.process.errors import CommandError
+from tests.support.audited_story import Remembered
+from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
+from tests.support.rights import Right, used
 
 Shop = Object[ShopSpec, ShopStatus]
 

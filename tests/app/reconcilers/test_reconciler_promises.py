@@ -7,13 +7,11 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
-from vworkspace_app.trials.faults import Fault
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.reconcilers import (
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from purekube.reconcilers import (
     Cause,
     Constant,
     Filters,
@@ -27,6 +25,8 @@ from vworkspace_core.reconcilers import (
     Wanted,
     Watcher,
 )
+from purekube_run.trials.faults import Fault
+from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
 
 Shop = Object[ShopSpec, ShopStatus]
 

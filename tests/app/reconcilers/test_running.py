@@ -4,9 +4,9 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import get_path
+from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
 from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
 
 Shop = Object[ShopSpec, ShopStatus]
 

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app import cli
-from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.settings import RunSettings, load, shown
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
+from kubelab.downstream.kinds import DEPLOYMENT
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
+from purekube_run.trials.plan import plan_box, shown
+from purekube_run.trials.world import BoxWorld
 from tests.support.box_site import example
 from tests.support.commands import run
 from vworkspace_app.commands.box_plan import BoxPlanRequest
 from vworkspace_app.commands.box_plan import planned as planned_by
-from vworkspace_app.trials.plan import plan_box, shown
-from vworkspace_app.trials.world import BoxWorld
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
+from purekube.schema import compile_schema
+from purekube.schema.validate import validate
+from purekube_run.process.errors import CommandError
+from purekube_run.trials.chooser import Seeded
+from purekube_run.trials.examples import Examples
+from purekube_run.trials.laws import try_laws
+from purekube_run.trials.scenario import read_scenarios, run_scenario
 from tests.support.box_site import example
 from tests.support.commands import run
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.trials.chooser import Seeded
-from vworkspace_app.trials.examples import Examples
-from vworkspace_app.trials.laws import try_laws
-from vworkspace_app.trials.scenario import read_scenarios, run_scenario
-from vworkspace_core.schema import compile_schema
-from vworkspace_core.schema.validate import validate
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOX_NAMES = ("webapp", "registry", "chart")

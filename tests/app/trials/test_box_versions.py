@@ -1,8 +1,8 @@
 """Versions of a box's kind in the cluster that trials run in: what converts there is the box itself (PH-8)."""
 
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube_run.trials.world import BoxWorld
 from tests.support.box_site import example
-from vworkspace_app.trials.world import BoxWorld
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 
 OLD = Kind("example.com", "v1alpha1", "Registry", "registries")
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from tests.support.attack import attack, in_chunks
 from tests.support.uninstall_world import ACCOUNT, APPLICATIONS, LAPTOP, Actor, Uninstalling
 from vworkspace_app.uninstall import Stuck
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 
 NAMES = st.sampled_from(APPLICATIONS)
 MOST_PASSES = 3

@@ -7,9 +7,9 @@ import anyio
 import msgspec
 import pytest
 
+from purekube.versions import MalformedConversionReview
 from tests.support.second_version import converter
 from vworkspace_app.webhooks.kinds import answered
-from vworkspace_core.versions import MalformedConversionReview
 
 CONVERTERS = (converter(),)
 RESTS: list[int] = []

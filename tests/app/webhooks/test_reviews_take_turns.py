@@ -12,6 +12,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from kubelab.clock import VirtualClock
 from tests.support.instance_worlds import CLUSTER, instance_manifest
 from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
@@ -19,7 +20,6 @@ from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PA
 from vworkspace_app.webhooks.intake import Turns
 from vworkspace_app.webhooks.observer import ReviewObserver
 from vworkspace_core.webhook.validating import WebhookSettings
-from vworkspace_fake.clock import VirtualClock
 
 STORM = 24
 

@@ -8,6 +8,7 @@ import anyio
 import httpx2
 import pytest
 
+from kubelab.clock import VirtualClock
 from tests.app.observability.test_metrics import fresh, values
 from tests.support.violations import instance
 from tests.support.virtual_time import run
@@ -16,7 +17,6 @@ from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import LARGEST
 from vworkspace_core.webhook.validating import WebhookSettings
-from vworkspace_fake.clock import VirtualClock
 
 CLOCK = VirtualClock()
 SETTINGS = WebhookSettings("c")

@@ -20,26 +20,26 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from vworkspace_apiserver.http.discovery import version_info
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.server import ApiServer
+from kubelab.clock import VirtualClock
+from kubelab.flux import FluxBehaviour, FluxSimulator
+from kubelab.flux import run as run_flux
+from kubelab.flux.crds import flux_crds
+from kubelab.http.discovery import version_info
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
+from purekube.ports import PatchType
+from purekube_run.controller.election import Elector, Fence
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.session import SITE, Work
-from vworkspace_app.controller.election import Elector, Fence
 from vworkspace_app.install.options import NAME
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.settings import load
-from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.clock import VirtualClock
-from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
-from vworkspace_fake.flux import run as run_flux
-from vworkspace_fake.flux.crds import flux_crds
 
 T = TypeVar("T")
 

@@ -19,12 +19,12 @@ import attrs
 import structlog
 import yaml
 
+from kubelab.clock import virtual_loop
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from kubelab.model.calls import RequestTarget, WriteOptions
+from kubelab.model.failure import ApiFailure
 from tests.e2e.day.site import Day
 from tests.support.servers import alone
-from vworkspace_apiserver.model.calls import RequestTarget, WriteOptions
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_fake.clock import virtual_loop
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 HERE: Final = Path(__file__).parent
 WIDTHS: Final = (80, 120)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import same_json
+from purekube.apimachinery.meta import ObjectMeta
 from tests.support.strategies import (
     CLUSTER_ID,
     application_instances,
@@ -29,8 +31,6 @@ from vworkspace_core.api.admission import (
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import same_json
-from vworkspace_core.apimachinery.meta import ObjectMeta
 
 
 @given(application_instances() | operations() | clusters())

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, refused
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems
 from tests.support.instance_worlds import CLUSTER, CONTEXT, NAMESPACE, instance_manifest
 from tests.support.operation_worlds import CONTEXT as OPERATIONS
 from tests.support.operation_worlds import TEMPLATES, observed, operation_manifest
 from tests.support.work import calls_of
 from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
-from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, refused
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance

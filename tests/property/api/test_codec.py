@@ -12,6 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.problems import Problem, ValidationProblems, join
+from purekube.apimachinery.references import NameRef
+from purekube.apimachinery.structuring import read_meta, structure
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import (
@@ -24,10 +28,6 @@ from vworkspace_core.api.codec import (
     unstructure,
     validate_strict,
 )
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, join
-from vworkspace_core.apimachinery.references import NameRef
-from vworkspace_core.apimachinery.structuring import read_meta, structure
 
 OBJECTS = application_instances() | operations() | clusters()
 

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import bounded_name, engine_object_name
 from tests.support.strategies import (
     CLUSTER_ID,
     application_instances,
@@ -32,9 +35,6 @@ from vworkspace_core.api.labels import (
     type_is_allowed,
 )
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
 
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
 LONG_NAMES = st.text(alphabet=string.ascii_lowercase + string.digits + "-.", min_size=64, max_size=253).map(

@@ -6,9 +6,9 @@ import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.conditions import Wanted, merge_conditions, same_but_times, transitions
+from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from tests.support.strategies import conditions, times
-from vworkspace_core.apimachinery.conditions import Wanted, merge_conditions, same_but_times, transitions
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
 
 OLD = conditions("ApplicationInstance")
 WANTED = st.lists(

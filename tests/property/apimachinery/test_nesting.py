@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.nesting import LEVELS, UNREADABLE, decode_answer, pruned, too_deep
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.controller.informer.store import ObjectStore
 from tests.support.effort import effort
 from tests.support.violations import instance
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.apimachinery.nesting import LEVELS, UNREADABLE, decode_answer, pruned, too_deep
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.informer.store import ObjectStore
 
 MARK = "DEEP"
 DEEPEST = 9_983

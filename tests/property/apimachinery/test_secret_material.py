@@ -7,16 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.redaction import PLACEHOLDER
+from purekube.apimachinery.secret_material import REDACTED, find_secret_material, is_secret_key, redact, shown, visible
 from tests.support.strategies import inline_values, json_values
-from vworkspace_core.apimachinery.redaction import PLACEHOLDER
-from vworkspace_core.apimachinery.secret_material import (
-    REDACTED,
-    find_secret_material,
-    is_secret_key,
-    redact,
-    shown,
-    visible,
-)
 
 SECRET_KEYS = st.sampled_from(
     [

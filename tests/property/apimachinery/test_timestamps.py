@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.timestamps import exact_time, format_time, microtime, parse_time
+from purekube.apimachinery.timestamps import exact_time, format_time, microtime, parse_time
 
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 spans = st.timedeltas(timedelta(days=-20_000), timedelta(days=300_000))

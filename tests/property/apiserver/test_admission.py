@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.webhooks import Webhook, denial, patch_of, unreachable
+from kubelab.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
+from kubelab.model.failure import ApiFailure
+from kubelab.model.webhook_client import WebhookClient
+from kubelab.server import ApiServer
+from kubelab.writes.writer import WriteCall
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.ports import PatchType
 from tests.support.apiserver_world import GIZMO, RIG, apply, at, gizmo, new_server
-from vworkspace_apiserver.admission.request import AdmissionAttributes
-from vworkspace_apiserver.admission.webhooks import Webhook, denial, patch_of, unreachable
-from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.webhook_client import WebhookClient
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.writes.writer import WriteCall
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.ports import PatchType
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING = Kind(GROUP, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False)

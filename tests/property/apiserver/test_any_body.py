@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.model.definition import Definition
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.model.requests import WriteOutcome, WriteRequest
+from kubelab.writes import pipeline
+from kubelab.writes.patches import merge_patch
+from purekube.ports import PatchType
+from purekube.schema.node import JsonType, Schema
 from tests.support.effort import effort
 from tests.support.ssa_world import THING, World
-from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
-from vworkspace_apiserver.model.definition import Definition
-from vworkspace_apiserver.model.failure import ApiFailure, status_body
-from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_apiserver.writes.patches import merge_patch
-from vworkspace_core.ports import PatchType
-from vworkspace_core.schema.node import JsonType, Schema
 
 pytestmark = pytest.mark.slow
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import ADMIN, PLAIN_WRITE, RequestTarget, RequestVerb
+from kubelab.model.failure import ApiFailure
+from kubelab.server import ApiServer
+from kubelab.writes.writer import WriteCall
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import PatchType
 from tests.support.simulation import START
 from tests.support.two_versions import TwoVersions, converted
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, RequestTarget, RequestVerb
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.writes.writer import WriteCall
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.ports import PatchType
 
 KIND = TwoVersions("talks.example")
 V1, OLD = (Kind(KIND.group, version, "Thing", "things") for version in ("v1", "v1alpha1"))

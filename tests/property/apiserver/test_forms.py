@@ -8,17 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
+from kubelab.http.paths import ResourcePath, parse_path
+from kubelab.http.protobuf.messages import decode_object
+from kubelab.http.protobuf.wire import fields_of, text_field
+from kubelab.http.tables.durations import age, human_duration
+from kubelab.http.tables.jsonpath import find
+from kubelab.http.tables.render import table
+from kubelab.model.failure import ApiFailure
+from kubelab.model.resources import Column
+from purekube.apimachinery.resources import CONFIG_MAP
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, gizmo, new_server
-from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
-from vworkspace_apiserver.http.paths import ResourcePath, parse_path
-from vworkspace_apiserver.http.protobuf.messages import decode_object
-from vworkspace_apiserver.http.protobuf.wire import fields_of, text_field
-from vworkspace_apiserver.http.tables.durations import age, human_duration
-from vworkspace_apiserver.http.tables.jsonpath import find
-from vworkspace_apiserver.http.tables.render import table
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.resources import Column
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
 
 FORMS = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL})
 

@@ -6,6 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.lifecycle.controllers import GARBAGE_COLLECTOR
+from kubelab.lifecycle.garbage_collector import DeleteDependent, DropReferences, OwnerState, Verdict, decide_dependent
+from kubelab.model.calls import DeleteOptions
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
+from purekube.ports import PatchType
 from tests.support.apiserver_world import (
     GIZMO,
     RIG,
@@ -18,18 +24,6 @@ from tests.support.apiserver_world import (
     new_server,
     owned_by,
 )
-from vworkspace_apiserver.lifecycle.controllers import GARBAGE_COLLECTOR
-from vworkspace_apiserver.lifecycle.garbage_collector import (
-    DeleteDependent,
-    DropReferences,
-    OwnerState,
-    Verdict,
-    decide_dependent,
-)
-from vworkspace_apiserver.model.calls import DeleteOptions
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
-from vworkspace_core.ports import PatchType
 
 SOLID, WAITING, GONE = OwnerState.SOLID, OwnerState.WAITING, OwnerState.GONE
 

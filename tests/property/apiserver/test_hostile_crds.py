@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import Invalid, OperatorError
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.schema.keyword_types import mistyped_keywords
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.schema.keyword_types import mistyped_keywords
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCALARS = (

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.apiserver_world import GIZMO, NOW, gizmo, new_server, ref
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.model import failure as failures
-from vworkspace_apiserver.model.errors import core_error
-from vworkspace_apiserver.model.failure import ApiFailure, FailureCause
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.watch_stream import WatchStream
-from vworkspace_core.apimachinery.errors import (
+from kubelab.clock import virtual_loop
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model import failure as failures
+from kubelab.model.errors import core_error
+from kubelab.model.failure import ApiFailure, FailureCause
+from kubelab.server import ApiServer
+from kubelab.storage.watch_stream import WatchStream
+from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -30,10 +30,10 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
-from vworkspace_core.ports import WatchEventType
-from vworkspace_fake.clock import virtual_loop
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.ports import WatchEventType
+from tests.support.apiserver_world import GIZMO, NOW, gizmo, new_server, ref
 
 G, P = "tests.example", "gizmos"
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.access.authorization import Attributes
+from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.server import ApiServer
+from kubelab.storage.listing import ListOptions
+from kubelab.writes.deletion import delete_options, finalizers_for, marked
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
+from purekube.ports import PatchType
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, crd, gizmo, names, namespace, new_server
-from vworkspace_apiserver.access.authorization import Attributes
-from vworkspace_apiserver.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
-from vworkspace_apiserver.model.failure import ApiFailure, status_body
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.listing import ListOptions
-from vworkspace_apiserver.writes.deletion import delete_options, finalizers_for, marked
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
-from vworkspace_core.ports import PatchType
 
 DRY = WriteOptions("m", dry_run=True)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.writes.patches import json_patch, merge_patch
-from vworkspace_apiserver.writes.strategic_merge import strategic_merge
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.equality import equal
+from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.model.failure import ApiFailure
+from kubelab.writes.patches import json_patch, merge_patch
+from kubelab.writes.strategic_merge import strategic_merge
+from purekube.schema.compile import compile_schema
+from purekube.schema.equality import equal
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a"]),

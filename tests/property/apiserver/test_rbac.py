@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubelab.access.authorization import Attributes
+from kubelab.access.rbac import permits, service_account
+from kubelab.model.calls import Caller, RequestTarget
+from kubelab.model.failure import ApiFailure
+from kubelab.server import ApiServer
+from kubelab.storage.listing import ListOptions
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from tests.support.apiserver_world import GIZMO, RIG, apply, at, gizmo, new_server
-from vworkspace_apiserver.access.authorization import Attributes
-from vworkspace_apiserver.access.rbac import permits, service_account
-from vworkspace_apiserver.model.calls import Caller, RequestTarget
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.listing import ListOptions
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 
 BOT = service_account("default", "bot")
 BOT_SUBJECT = {"kind": "ServiceAccount", "name": "bot", "namespace": "default"}

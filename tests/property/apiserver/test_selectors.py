@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.storage.selectors import parse_fields, parse_labels
+from kubelab.model.failure import ApiFailure
+from kubelab.storage.selectors import parse_fields, parse_labels
 
 KEYS = st.sampled_from(["app", "tier", "example.test/role"])
 VALUES = st.sampled_from(["a", "b", "c-1"])

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.model.calls import WriteOptions
+from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.model.requests import WriteOutcome, WriteRequest
+from kubelab.server import ApiServer
+from kubelab.writes import pipeline
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import PatchType
 from tests.support.apiserver_world import GIZMO, apply, at, crd, gizmo, new_server
-from vworkspace_apiserver.model.calls import WriteOptions
-from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
-from vworkspace_apiserver.model.failure import ApiFailure, status_body
-from vworkspace_apiserver.model.requests import WriteOutcome, WriteRequest
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.ports import PatchType
 
 STRING: dict[str, Any] = {"type": "string"}
 PART: dict[str, Any] = {

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from kubelab.model.failure import ApiFailure
+from kubelab.ssa.compare import compare
+from kubelab.ssa.fieldset import difference, intersection
+from kubelab.ssa.merge import merge
+from kubelab.ssa.typed import field_set
+from purekube.schema.equality import equal
 from tests.support.ssa_world import THING, World
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.ssa.compare import compare
-from vworkspace_apiserver.ssa.fieldset import difference, intersection
-from vworkspace_apiserver.ssa.merge import merge
-from vworkspace_apiserver.ssa.typed import field_set
-from vworkspace_core.schema.equality import equal
 
 TEXTS = st.sampled_from(["", "a", "b"])
 KEYS = st.sampled_from(["k", "l", "a.b/c"])

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kubelab.model.failure import ApiFailure
 from tests.support.ownership_model import Model, Refused, Shapes, Spec, normal, owners_of, told
 from tests.support.ssa_world import World
-from vworkspace_apiserver.model.failure import ApiFailure
 
 THING = Shapes(
     whole=("str", "str2", "mode", "al"), maps=("gm",), sets=("set",), named=("named",), defaults={"mode": "normal"}

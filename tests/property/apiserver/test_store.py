@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record
-from vworkspace_apiserver.storage.store import Store
+from kubelab.model.failure import ApiFailure
+from kubelab.model.records import GroupResource, ObjectKey, Record
+from kubelab.storage.store import Store
 
 PLACES: tuple[GroupResource, ...] = (("", "configmaps"), ("example.test", "widgets"))
 Write = tuple[int, str, str, int | None]

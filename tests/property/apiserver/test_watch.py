@@ -6,15 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.model.calls import DeleteOptions
+from kubelab.model.failure import ApiFailure
+from kubelab.server import ApiServer
+from kubelab.storage.listing import EVERYTHING, ListOptions
+from kubelab.storage.watch_stream import INITIAL_EVENTS_END, WatchStream
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import PatchType, WatchEvent, WatchEventType
 from tests.support.apiserver_world import GIZMO, apply, at, crd, everywhere, gizmo, names, new_server
-from vworkspace_apiserver.model.calls import DeleteOptions
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_apiserver.storage.listing import EVERYTHING, ListOptions
-from vworkspace_apiserver.storage.watch_stream import INITIAL_EVENTS_END, WatchStream
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.ports import PatchType, WatchEvent, WatchEventType
 
 ADDED, MODIFIED, DELETED = WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED
 Step = tuple[str, str, int, str | None]

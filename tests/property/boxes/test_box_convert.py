@@ -4,16 +4,16 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from purekube_convert import Conversion, convert
+from purekube_convert.go_expressions import Scope, converted_text
+from purekube_convert.go_template import TemplateError, parse_template
+from purekube_convert.result import MOST
 
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.boxes.convert import Conversion, convert
-from vworkspace_core.boxes.convert.go_expressions import Scope, converted_text
-from vworkspace_core.boxes.convert.go_template import TemplateError, parse_template
-from vworkspace_core.boxes.convert.result import MOST
-from vworkspace_core.boxes.functions import FUNCTIONS
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.templates import pieces
-from vworkspace_core.cel import DYN, INT, STRING, CelType, Environment, Field, compile_expression
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.read import read_box
+from purekube.boxes.templates import pieces
+from purekube.cel import DYN, INT, STRING, CelType, Environment, Field, compile_expression
 
 TEXTS = st.sampled_from(
     [

@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from purekube_convert import convert
 
+from purekube.boxes.compile import examine
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from tests.support.boxes import crd
-from vworkspace_core.boxes.compile import examine
-from vworkspace_core.boxes.convert import convert
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 TEXTS = st.sampled_from(
     [

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.inprocess import run_sync
+from kubelab.model.calls import RequestTarget
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import ObjectRef, canonical_json, content_hash, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.boxes.box import Box
+from purekube.boxes.decide import BoxContext, composite_of, decide
+from purekube.composites.observe import observe_live
+from purekube.composites.parent import STANDARD
+from purekube.controller.render import as_data
+from purekube.ports import PatchType
 from tests.support.box_world import NS, PureWorld, condition_of
 from tests.support.boxes import box_of, config, crd, deployment, secret
 from tests.support.effort import effort
 from tests.support.faulty_kube import Crash, Cut, FaultyKube
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_apiserver.model.calls import RequestTarget
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, content_hash, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
-from vworkspace_core.composites.observe import observe_live
-from vworkspace_core.composites.parent import STANDARD
-from vworkspace_core.controller.render import as_data
-from vworkspace_core.ports import PatchType
 
 GATE: Final = {"field": "children.deployment.status.readyReplicas", "equals": "${self.spec.replicas}"}
 PARTS: Final[Mapping[str, Any]] = {"p": "${self.spec.parts}", "key": "${p.name}"}

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from purekube.boxes.compile import Examination
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.gates import OPERATORS
+from purekube.boxes.templates import Template
+from purekube.graph import Until
 from tests.support.boxes import box_of, config, crd, deployment, examined, secret, told
 from tests.support.effort import effort
-from vworkspace_core.boxes.compile import Examination
-from vworkspace_core.boxes.expressions import ExpressionFailure
-from vworkspace_core.boxes.gates import OPERATORS
-from vworkspace_core.boxes.templates import Template
-from vworkspace_core.graph import Until
 
 KIND = crd()
 METADATA = {

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.boxes.compile import Examination, examine
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.model import Power
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from tests.support.boxes import box_of, config, crd, deployment, document, secret, told
 from tests.support.effort import effort
-from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.boxes.compile import Examination, examine
-from vworkspace_core.boxes.expressions import ExpressionFailure
-from vworkspace_core.boxes.model import Power
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 KIND = crd()
 POD = ("spec", "template", "spec")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.boxes.functions import FUNCTIONS, OBJECTS
-from vworkspace_core.boxes.gates import OPERATORS, Gate, all_of, any_of, expression_of, read_gate
-from vworkspace_core.cel import CelError, CelSyntaxError, Environment, EvaluationError, compile_expression
-from vworkspace_core.cel.types import DYN
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.functions import FUNCTIONS, OBJECTS
+from purekube.boxes.gates import OPERATORS, Gate, all_of, any_of, expression_of, read_gate
+from purekube.cel import CelError, CelSyntaxError, Environment, EvaluationError, compile_expression
+from purekube.cel.types import DYN
 
 ENVIRONMENT = Environment({"self": DYN, "children": DYN}, FUNCTIONS)
 MISSING = object()

@@ -4,10 +4,10 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.clusters.hardening import Exposure, exposure, hardened_condition
 from vworkspace_core.install.openings import openings_of
 from vworkspace_core.instances.context import Settings

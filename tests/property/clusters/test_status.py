@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unauthorized, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.timestamps import Instant, parse_time
+from purekube.controller.decision import Decision
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.timestamps import Instant, parse_time
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, Watched, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.engines import ENGINES
 
 ID = "cluster-prod-1"

@@ -7,6 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Right
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.composites.blocked_pass import blocked_words, stopped
+from purekube.composites.parent import READY, STALLED
+from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_status
+from purekube.reconcilers import Children, Desired, Node, Object, pure_reconciler
+from purekube.reconcilers.decide_pure import composite_of
 from tests.property.boxes.test_box_laws import SHOP as BOX
 from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, config
@@ -15,14 +23,6 @@ from tests.support.effort import effort
 from tests.support.shop import SHOP, ShopSpec, shop
 from tests.support.shop import config as manifest_of
 from tests.support.simulation import START
-from vworkspace_core.apimachinery.errors import Right
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.composites.blocked_pass import blocked_words, stopped
-from vworkspace_core.composites.parent import READY, STALLED
-from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, blocked_status
-from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler
-from vworkspace_core.reconcilers.decide_pure import composite_of
 
 # --- readyWhen -------------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.downstream.kinds import DEPLOYMENT
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.ports import PatchType
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, deployment
 from tests.support.effort import effort
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.downstream.kinds import DEPLOYMENT
 
 BOX = box_of(deployment("web", spec={"replicas": 1}))
 WEB = ObjectRef(DEPLOYMENT, NS, "web")

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.composites.status_writers import StatusWriter, other_writer, refusal, shared_statuses
-from vworkspace_core.controller.managed_fields import StatusOwner
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.composites.status_writers import StatusWriter, other_writer, refusal, shared_statuses
+from purekube.controller.managed_fields import StatusOwner
 
 SHOP = Kind("example.com", "v1", "Shop", "shops")
 KINDS = st.builds(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     Forbidden,
     Invalid,
     NotFound,
@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.timestamps import Instant
+from purekube.apimachinery.timestamps import Instant
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
 from vworkspace_core.control_plane.pace import RetryPace

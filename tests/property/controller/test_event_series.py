@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, EVENT, NAMESPACE
+from purekube.controller.events.manifest import LONGEST_NOTE, note_of
+from purekube.controller.events.series import CreateEvent, EventSeries, Observed
+from purekube.ports import KubernetesEvent, PatchType
 from tests.support.effort import effort
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, EVENT, NAMESPACE
-from vworkspace_core.controller.events.manifest import LONGEST_NOTE, note_of
-from vworkspace_core.controller.events.series import CreateEvent, EventSeries, Observed
-from vworkspace_core.ports import KubernetesEvent, PatchType
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 OBJECTS = (ObjectRef(APPLICATION_INSTANCE, "org-a", "one"), ObjectRef(CLUSTER, None, "main"))

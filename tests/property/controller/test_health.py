@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.controller.health import (
+from purekube.controller.health import (
     DEFAULT_BOUNDS,
     HealthReport,
     InformerVitals,

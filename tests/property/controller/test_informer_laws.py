@@ -8,9 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.effort import effort
-from tests.support.watch_world import KIND, Rig, server_state, store_state
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     Expired,
     Forbidden,
     Invalid,
@@ -20,17 +18,12 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.controller.informer.changes import ChangeType
-from vworkspace_core.controller.informer.messages import (
-    InformerCommand,
-    OpenStream,
-    ReadPage,
-    StreamEnded,
-    Wait,
-    WentQuiet,
-)
-from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPhase
-from vworkspace_core.ports import WatchEvent, WatchEventType
+from purekube.controller.informer.changes import ChangeType
+from purekube.controller.informer.messages import InformerCommand, OpenStream, ReadPage, StreamEnded, Wait, WentQuiet
+from purekube.controller.informer.state import DEFAULT_POLICY, InformerPhase
+from purekube.ports import WatchEvent, WatchEventType
+from tests.support.effort import effort
+from tests.support.watch_world import KIND, Rig, server_state, store_state
 
 Happening: TypeAlias = tuple[str, Callable[[Rig], object]]
 """Something that happens, with a name that reads well in a failing example."""

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.clock import START
+from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, LeaseTimes, holder_of
+from purekube.controller.lease.state import Role
 from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld
-from vworkspace_core.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, LeaseTimes, holder_of
-from vworkspace_core.controller.lease.state import Role
-from vworkspace_fake.clock import START
 
 POLICY = DEFAULT_LEASE_POLICY
 DRIFT = 0.05

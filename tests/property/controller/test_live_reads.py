@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import (
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import (
     Forbidden,
     Invalid,
     KindMissing,
@@ -16,9 +16,9 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.controller.live_reads import LiveReads
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.live_reads import LiveReads
 
 REF = ObjectRef(CONFIG_MAP, "default", "a")
 

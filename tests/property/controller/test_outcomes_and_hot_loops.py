@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.errors import (
+from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
     Forbidden,
@@ -18,9 +18,9 @@ from vworkspace_core.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.controller.queue.hot_loop import HotLoop, HotLoopDetector
-from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
+from purekube.controller.queue.hot_loop import HotLoop, HotLoopDetector
+from purekube.controller.reconcile import ReconcileResult, ResultLabel
+from purekube.controller.requeue import Requeue, RequeuePace
 
 SECONDS = st.floats(0, 1000)
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'

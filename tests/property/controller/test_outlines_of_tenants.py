@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.nesting import UNREADABLE
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.informer.outline import HELD_WHOLE, OUTLINE, bounded, is_outline
-from vworkspace_core.controller.informer.store import ObjectStore
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.nesting import UNREADABLE
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.controller.informer.outline import HELD_WHOLE, OUTLINE, bounded, is_outline
+from purekube.controller.informer.store import ObjectStore
 
 LARGEST_OUTLINE = 200 * 1024
 KIND = APPLICATION_INSTANCE

@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
 
 KIND = Kind("t.example.com", "v1", "Thing", "things")
 KEY = "key"

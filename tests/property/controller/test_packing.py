@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.informer.changes import ChangeType
-from vworkspace_core.controller.informer.store import ObjectStore, pack, unpack
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.informer.changes import ChangeType
+from purekube.controller.informer.store import ObjectStore, pack, unpack
 
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000))

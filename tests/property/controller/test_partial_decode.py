@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from hypothesis import example, given
 
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
-from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
-from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
-from vworkspace_core.controller.queue.workqueue import Priority
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.partial_decode import is_in_progress, owners
+from purekube.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
+from purekube.controller.queue.workqueue import Priority
 
 OWNER = Kind("apps.example.com", "v1", "Instance", "instances")
 CHILD = Kind("helm.example.com", "v2", "Release", "releases")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.controller.backoff import Backoff, jitter_of
-from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
+from purekube.controller.backoff import Backoff, jitter_of
+from purekube.controller.queue.workqueue import Priority, WorkQueue
+from purekube.controller.requeue import Requeue, RequeuePace
 
 Key: TypeAlias = tuple[str, str]
 

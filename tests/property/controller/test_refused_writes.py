@@ -6,10 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.support.apiserver_world import NOW
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.errors import (
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import (
     Conflict,
     FieldConflict,
     Forbidden,
@@ -20,13 +19,14 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch, Snapshot
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import run_pass
-from vworkspace_core.ports import EventSink, KubernetesEvent
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch, Snapshot
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
+from purekube.ports import EventSink, KubernetesEvent
+from tests.support.apiserver_world import NOW
 
 SOURCE = ObjectRef(CONFIG_MAP, "default", "source")
 CHILD = ObjectRef(CONFIG_MAP, "default", "child")

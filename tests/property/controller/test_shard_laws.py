@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.property.controller.test_lease_laws import CHAOS, CLOCKS, DRIFT, FATES, HAPPENINGS, POLICY, happening
-from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.controller.lease.machine import step
-from vworkspace_core.controller.lease.messages import (
+from kubelab.clock import START
+from purekube.apimachinery.errors import Forbidden
+from purekube.controller.lease.machine import step
+from purekube.controller.lease.messages import (
     CreateLease,
     LeaseEvent,
     LeaseRead,
@@ -26,10 +25,11 @@ from vworkspace_core.controller.lease.messages import (
     ReportLeaseError,
     TimerFired,
 )
-from vworkspace_core.controller.lease.peers import Disagreement, Peers, identity_of, shard_count_of
-from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
-from vworkspace_core.controller.shard import MOST_SHARDS, WHOLE, Shard, shard_of
-from vworkspace_fake.clock import START
+from purekube.controller.lease.peers import Disagreement, Peers, identity_of, shard_count_of
+from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.shard import MOST_SHARDS, WHOLE, Shard, shard_of
+from tests.property.controller.test_lease_laws import CHAOS, CLOCKS, DRIFT, FATES, HAPPENINGS, POLICY, happening
+from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld
 
 NAMESPACES = st.text(min_size=1, max_size=63)
 COUNTS = st.integers(1, MOST_SHARDS)

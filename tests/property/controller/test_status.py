@@ -7,11 +7,11 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.conditions import Transition, Wanted
-from vworkspace_core.apimachinery.converters import FAST
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.controller.status import LiveStatus, Minor, StatusChange, event_of, status_change
+from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.converters import FAST
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.controller.status import LiveStatus, Minor, StatusChange, event_of, status_change
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

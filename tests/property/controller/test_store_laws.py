@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.informer.changes import ChangeType
+from purekube.controller.informer.store import ObjectStore, older
+from purekube.controller.queue.event_handlers import itself, owners_of_kind, priority_of
+from purekube.controller.queue.read_your_writes import PendingWrites
+from purekube.controller.queue.workqueue import Priority
 from tests.support.watch_world import KIND
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.controller.informer.changes import ChangeType
-from vworkspace_core.controller.informer.store import ObjectStore, older
-from vworkspace_core.controller.queue.event_handlers import itself, owners_of_kind, priority_of
-from vworkspace_core.controller.queue.read_your_writes import PendingWrites
-from vworkspace_core.controller.queue.workqueue import Priority
 
 
 def thing(name: str, version: int, *, uid: str = "", namespace: str = "n", **meta: Any) -> dict[str, Any]:

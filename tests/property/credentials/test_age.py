@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.ports import PatchType
 from vworkspace_core.credentials.secret import Credentials, credentials_of, secret_ref, token_since
-from vworkspace_core.ports import PatchType
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 REF = secret_ref("vworkspace-system")

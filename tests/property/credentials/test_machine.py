@@ -9,9 +9,9 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import OperatorError
 from tests.support.credential_world import CLUSTER_ID, EXTRA, MARK, OWN, REF, Options, World
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start
 from vworkspace_core.credentials.performer import issued_by

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
+from purekube.cel import CelError, Environment, compile_expression
+from purekube.cel.types import DYN
 from tests.support.expression_world import EXPRESSIONS, OBJECTS
-from vworkspace_core.cel import CelError, Environment, compile_expression
-from vworkspace_core.cel.types import DYN
 
 cel = pytest.importorskip("cel_expr_python.cel", reason="Google's library is not installed: cel-expr-python")
 

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.effort import effort
-from tests.support.expression_world import EXPRESSIONS, OBJECTS, SCHEMA, any_text
-from vworkspace_core.cel import (
+from purekube.cel import (
     FUNCTIONS,
     ITEM,
     LIMITS,
@@ -25,8 +23,10 @@ from vworkspace_core.cel import (
     Program,
     compile_expression,
 )
-from vworkspace_core.cel.types import DYN
-from vworkspace_core.schema.celtypes import type_of_schema
+from purekube.cel.types import DYN
+from purekube.schema.celtypes import type_of_schema
+from tests.support.effort import effort
+from tests.support.expression_world import EXPRESSIONS, OBJECTS, SCHEMA, any_text
 
 TYPED = Environment({"self": type_of_schema(SCHEMA, plain=True)})
 UNTYPED = Environment({"self": DYN})

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.readiness import RULES, Readiness, State, readiness
-from vworkspace_core.schema.compile import compile_schema
+from purekube.readiness import RULES, Readiness, State, readiness
+from purekube.schema.compile import compile_schema
 
 
 def made(group: str, kind: str, spec: Mapping[str, Any], status: Mapping[str, Any], generation: int = 2) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.regex import PatternError, compile_pattern
+from purekube.regex import PatternError, compile_pattern
 
 ATOMS = st.sampled_from(["a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", r"\b", r"\B", "(?i:A)", "ä"])
 PATTERNS = st.recursive(

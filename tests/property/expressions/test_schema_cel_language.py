@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.cel import Budget, CelError, CelSyntaxError, Environment, compile_expression
-from vworkspace_core.cel.types import DYN
-from vworkspace_core.cel.values import cel_equal
+from purekube.cel import Budget, CelError, CelSyntaxError, Environment, compile_expression
+from purekube.cel.types import DYN
+from purekube.cel.values import cel_equal
 
 
 def run(source: str, self: Any = None, **variables: Any) -> Any:

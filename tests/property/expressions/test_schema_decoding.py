@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.defaults import apply_defaults
-from vworkspace_core.schema.prune import drop_nulls, prune
+from purekube.schema.compile import compile_schema
+from purekube.schema.defaults import apply_defaults
+from purekube.schema.prune import drop_nulls, prune
 
 STRING: dict[str, Any] = {"type": "string"}
 FREE: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.node import Schema
-from vworkspace_core.schema.validate import validate
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import Schema
+from purekube.schema.validate import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.schema import compile_schema, validate
+from purekube.schema import compile_schema, validate
 
 GROWS = {"rule": "self.n > oldSelf.n", "message": "each update counts up"}
 NUMBER: dict[str, Any] = {"n": {"type": "integer"}}

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.readiness import State, readiness
+from purekube.apimachinery.manifest import Kind
+from purekube.readiness import State, readiness
 
 COUNTS = st.none() | st.integers(0, 3)
 FIELDS = (

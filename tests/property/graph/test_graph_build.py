@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.places import Place
+from purekube.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
 from tests.support.graph_world import PART
-from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
 
 IDS = "abcdefg"
 EDGES = st.dictionaries(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.controller.drift import needs_apply
-from vworkspace_core.schema import compile_schema
-from vworkspace_core.schema.builtin import built_in_schema
+from purekube.controller.drift import needs_apply
+from purekube.schema import compile_schema
+from purekube.schema.builtin import built_in_schema
 
 DEPLOYMENT = built_in_schema("apps/v1", "Deployment")
 SCHEMA = compile_schema(

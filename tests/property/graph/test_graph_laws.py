@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.graph import ApplyPolicy, Until
+from purekube.graph.once import UNRECORDED
 from tests.support.faulty_kube import Crash
 from tests.support.graph_strategies import DEEDS, IDS, Deed, graphs
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import CHILDREN, EXTRA, MARKS, NS, GraphWorld, NodeSpec, content
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.graph import ApplyPolicy, Until
-from vworkspace_core.graph.once import UNRECORDED
 
 
 def act(world: GraphWorld, witness: Witness, deed: Deed) -> None:

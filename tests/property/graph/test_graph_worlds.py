@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import canonical_json, metadata
+from purekube.controller.render import as_data
+from purekube.graph import Edge, Graph, GraphNode, Hold, Item, Rendered, Scope, Until, conditions_of, plan
 from tests.support.graph_strategies import FAULTS, IDS, LISTS, graphs
 from tests.support.graph_world import MANAGER, PART, GraphWorld, NodeSpec, content, owner_of
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import canonical_json, metadata
-from vworkspace_core.controller.render import as_data
-from vworkspace_core.graph import Edge, Graph, GraphNode, Hold, Item, Rendered, Scope, Until, conditions_of, plan
 
 
 def descendants(nodes: Sequence[NodeSpec], of: str) -> set[str]:

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubelab.flux import OutcomeKind, SourceFault
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import SECRET
 from tests.support.instance_oracle import check_confirmed, claims_ready, conditions_of
 from tests.support.instance_stories import broken, copy_of, failing, status_of, world_with
 from tests.support.instance_turmoil import SECRETS, Turmoil, intent
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.instances.retry import is_handled, retry_annotations
-from vworkspace_fake.flux import OutcomeKind, SourceFault
 
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 VALUES = {"source": "secretRef", "secretRef": {"name": SECRETS[0], "key": "values.yaml"}}

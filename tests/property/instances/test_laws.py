@@ -13,6 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.controller.decision import Decision
+from purekube.controller.render import as_data
 from tests.support.flux_reports import helm_reports, source_reports
 from tests.support.instance_worlds import (
     CLUSTER,
@@ -31,10 +35,6 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import read_application_instance, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.render import as_data
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 

@@ -13,6 +13,17 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kubelab.flux import Action, OutcomeKind, SourceFault
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import Requeue
+from purekube.ports import Propagation
 from tests.support import instance_oracle as oracle
 from tests.support.attack import attack, in_chunks
 from tests.support.instance_oracle import conditions_of, is_true
@@ -33,22 +44,11 @@ from tests.support.instance_turmoil import (
 )
 from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import is_overtaken, spec_hash
-from vworkspace_core.apimachinery.annotations import ABANDON
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.ports import Propagation
-from vworkspace_fake.flux import Action, OutcomeKind, SourceFault
-from vworkspace_fake.flux.crds import flux_crds
 
 Edit: TypeAlias = tuple[ObjectRef, Mapping[str, Any]]
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
 from tests.support.effort import effort
 from tests.support.instance_oracle import claims_ready, releases
 from tests.support.instance_turmoil import Turmoil, intent
 from tests.support.instance_worlds import NAMESPACE, decide, instance_manifest, message_of, with_meta
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.labels import RETRY, retry_token
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
 from vworkspace_core.instances.context import InstanceObserved
 
 VALUES = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import NAMESPACE, OPERATION
+from purekube.ports import PatchType
 from tests.support.builders import condition
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, operation
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane import JobEntry
 
 REF = ObjectRef(OPERATION, "org-myteam", "backup-1")

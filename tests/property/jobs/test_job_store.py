@@ -12,19 +12,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kubelab.clock import ManualClock
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from tests.support.faulty_kube import Crash, Cut, FaultyKube, calm
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name
-from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.job_store import MemoryJobStore
 
 NS = "vworkspace-system"

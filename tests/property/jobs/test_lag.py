@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.jobs.machine import AgentState, job_lag
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import get_path
 from tests.support.attack import attack, in_chunks
 from tests.support.builders import NAME, condition
 from tests.support.faulty_kube import Cut
 from tests.support.job_world import World, object_ref, quiet
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance, operation
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.state import JobStage
@@ -471,7 +471,7 @@ def test_a_conflict_with_our_own_name_alone_is_ours_to_take_REC_6() -> None:
     enqueue(world, 1)
     world.settle()
     patch = {"spec": {"appRef": {"catalogId": "by-update"}}}
-    from vworkspace_core.ports import PatchType
+    from purekube.ports import PatchType
 
     run_sync(world.kube.patch(object_ref(NAME), patch, patch_type=PatchType.MERGE, field_manager=labels.FIELD_MANAGER))
 
@@ -550,7 +550,7 @@ def _get(world: World, ref: Any) -> Any:
 
 
 def _set_phase(world: World, live: Any, phase: str) -> Any:
-    from vworkspace_core.apimachinery.resources import OPERATION
+    from purekube.apimachinery.resources import OPERATION
 
     manifest = {
         **OPERATION.manifest(live["metadata"]["name"], live["metadata"]["namespace"]),
@@ -592,9 +592,9 @@ def test_where_the_gate_closes_nothing_counts_as_gone() -> None:
 
 
 def _regate(world: World, value: str | None) -> None:
-    from vworkspace_core.apimachinery.manifest import ObjectRef
-    from vworkspace_core.apimachinery.resources import NAMESPACE as KIND
-    from vworkspace_core.ports import PatchType
+    from purekube.apimachinery.manifest import ObjectRef
+    from purekube.apimachinery.resources import NAMESPACE as KIND
+    from purekube.ports import PatchType
 
     patch = {"metadata": {"labels": {"managed-by": value}}}
     ref = ObjectRef(KIND, None, "org-myteam")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Manifest
 from tests.support.builders import condition
 from tests.support.jobs import instance, operation, with_status
-from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.jobs.events import life_events, phase_in
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)

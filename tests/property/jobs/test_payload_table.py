@@ -7,7 +7,7 @@ import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.errors import Invalid
+from purekube.apimachinery.errors import Invalid
 from vworkspace_core.jobs.payload_security import LONGEST_SEALED, LONGEST_SIGNATURE, Security, opened, signed_content
 from vworkspace_core.jobs.result import JobResult, Reason
 

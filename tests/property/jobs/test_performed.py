@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import (
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import (
     Conflict,
     FieldConflict,
     Forbidden,
@@ -20,8 +20,8 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer

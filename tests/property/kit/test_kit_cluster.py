@@ -6,21 +6,11 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.ports import Forbidden, Invalid, NotFound
+from purekube.reconcilers import Children, Desired, Node, Object, Reconciler, Request, Result, pure_reconciler, resource
+from purekube.versions import Conversion, Converter
+from purekube_kit import FakeCluster, NotReached, laws
 from tests.support.box_site import example
-from vworkspace_core.ports import Forbidden, Invalid, NotFound
-from vworkspace_core.reconcilers import (
-    Children,
-    Desired,
-    Node,
-    Object,
-    Reconciler,
-    Request,
-    Result,
-    pure_reconciler,
-    resource,
-)
-from vworkspace_core.versions import Conversion, Converter
-from vworkspace_kit import FakeCluster, NotReached, laws
 
 
 def app(name: str = "shop", **spec: Any) -> dict[str, Any]:

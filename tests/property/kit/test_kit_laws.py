@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 import attrs
 import pytest
 
+from purekube import Manifest
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.ports import KubeApi
+from purekube.reconcilers import Cause, Object, Reconciler, Request, Result, Watcher, resource
+from purekube_kit import laws
 from tests.support.box_site import example
-from vworkspace_core import Manifest
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers import Cause, Object, Reconciler, Request, Result, Watcher, resource
-from vworkspace_kit import laws
 
 NUMBERS = count()
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from purekube.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler
+from purekube_kit import laws
+from purekube_kit.purity import AskedTwice
 from tests.support.shop import SHOP, ShopSpec, config, shop
-from vworkspace_core.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler
-from vworkspace_kit import laws
-from vworkspace_kit.purity import AskedTwice
 
 
 def test_the_laws_hold_for_a_pure_reconciler() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purekube.ports import Forbidden
+from purekube.reconcilers import Object, Reconciler, Request, Result, Terminal, resource
+from purekube_kit import FakeCluster, laws, objects_of
 from tests.support.effort import effort
-from vworkspace_core.ports import Forbidden
-from vworkspace_core.reconcilers import Object, Reconciler, Request, Result, Terminal, resource
-from vworkspace_kit import FakeCluster, laws, objects_of
 
 # --- the reconciler --------------------------------------------------------------------------------------------------
 

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from kubelab import ApiServer, InProcessKube, ManualClock, run_sync
+from purekube import CUSTOM_RESOURCE_DEFINITION, Manifest
+from purekube.apimachinery.manifest import ref_of
+from purekube.boxes.schemas import CrdVersions
+from purekube.schema import apply_defaults, compile_schema, validate
+from purekube_kit import changes_of, objects_of
+from purekube_run.trials.examples import NoExample
 from tests.support.effort import effort
-from vworkspace_apiserver import ApiServer, InProcessKube, run_sync
-from vworkspace_app.trials.examples import NoExample
-from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, Manifest
-from vworkspace_core.apimachinery.manifest import ref_of
-from vworkspace_core.boxes.schemas import CrdVersions
-from vworkspace_core.schema import apply_defaults, compile_schema, validate
-from vworkspace_fake import ManualClock
-from vworkspace_kit import changes_of, objects_of
 
 CLOCK = ManualClock()
 ONE = settings(max_examples=effort(8.0), phases=[Phase.generate], database=None)

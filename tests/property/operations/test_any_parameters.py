@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import ObjectRef
 from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -22,7 +23,6 @@ from tests.support.operation_worlds import (
 )
 from tests.support.strategies import json_values
 from vworkspace_core.api.operation import EngineRef, Phase
-from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
 from vworkspace_core.operations.observe import lookups

@@ -12,6 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Permanent
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import NAMESPACE, VELERO_RESTORE
+from purekube.apimachinery.resources import SECRET as SECRETS
+from purekube.ports import PatchType
 from tests.support.instance_worlds import CLUSTER, NOW
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -22,14 +29,8 @@ from tests.support.operation_worlds import (
     operation_manifest,
 )
 from tests.support.strategies import json_values
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Approvals
-from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_RESTORE
-from vworkspace_core.apimachinery.resources import SECRET as SECRETS
 from vworkspace_core.operations.claims import (
     BINDINGS,
     Claims,
@@ -47,7 +48,6 @@ from vworkspace_core.operations.spent_approvals import (
     Spending,
     SpentApprovals,
 )
-from vworkspace_core.ports import PatchType
 
 SECRET = b"a secret that nobody else has"
 OPERATION = read_operation(operation_manifest("restore.velero", name="restore-1"))

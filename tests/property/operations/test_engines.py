@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
+from purekube.controller.decision import Decision
+from purekube.graph.once import UNRECORDED
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -28,10 +32,6 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.operations.contract import EngineObject, Progress, Row
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.engines.job_pods import TROUBLES

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, OPERATION, WORKFLOW
 from tests.property.operations.test_engines import started
 from tests.support.effort import effort
 from tests.support.operation_simulation import Cluster
@@ -27,8 +29,6 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from vworkspace_core.api.operation import Phase
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, OPERATION, WORKFLOW
 from vworkspace_core.operations.claims import LONGEST
 from vworkspace_core.operations.reconcile import reconcile_operation
 

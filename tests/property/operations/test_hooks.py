@@ -11,6 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.flux.storage import release_secret
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from tests.support.instance_worlds import DIGEST, UID
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -30,9 +34,6 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from tests.support.strategies import json_values
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.operations.engines import job as job_engine
@@ -41,7 +42,6 @@ from vworkspace_core.operations.engines.releases import LARGEST_HOOK, LARGEST_RE
 from vworkspace_core.operations.pods import job_problems, restricted_problems
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.templates import load_template
-from vworkspace_fake.flux.storage import release_secret
 
 OF = "migration.helmHookJob"
 RELEASE = ObjectRef(HELM_RELEASE, NS, "nextcloud")

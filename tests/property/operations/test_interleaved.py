@@ -12,17 +12,17 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from kubelab.model.calls import Caller
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.controller.queue.workqueue import WorkQueue
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import Requeue, RequeuePace
 from tests.support.effort import effort
 from tests.support.operation_simulation import COMPLETE, Cluster, Pausing, View
 from tests.support.operation_worlds import GOOD, TARGET, target_manifest
 from tests.support.simulation import OPERATOR
-from vworkspace_apiserver.model.calls import Caller
 from vworkspace_core.api.operation import TERMINAL_PHASES
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.controller.queue.workqueue import WorkQueue
-from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
 from vworkspace_core.operations.conflicts import conflicting, is_running
 from vworkspace_core.operations.identity import target_ref
 

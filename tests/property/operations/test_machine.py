@@ -18,15 +18,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import engine_object_name
+from purekube.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from tests.support.effort import effort
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, View, moment
 from tests.support.operation_worlds import GOOD, approval_for
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import engine_object_name
-from vworkspace_core.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from vworkspace_core.operations.claims import parameters_digest
 from vworkspace_core.operations.conflicts import conflicting, is_running, order_of
 

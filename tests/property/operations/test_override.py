@@ -7,10 +7,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
+from purekube.apimachinery.resources import OPERATION
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import NS, SETTINGS, operation_manifest
 from tests.support.simulation import HELM, INSTANCE, Simulation
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
@@ -18,18 +24,12 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import effective_override
 from vworkspace_core.api.values import patch_between
-from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,15 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from kubelab.flux import FluxBehaviour
+from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch
+from purekube.apimachinery.resources import OPERATION
 from tests.property.operations.test_override import World, failing
 from tests.support.effort import effort
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import NS
 from tests.support.simulation import HELM, INSTANCE, OCI
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch
-from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_fake.flux import FluxBehaviour
 
 STRIDE = 3
 PATCHES = (None, None, {"replicas": 5}, {"replicas": None, "extra": {"a": 1}}, {"extra": {"b": 2}}, {"extra": None})

@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
+from purekube.controller.decision import Decision, Failure
 from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -22,10 +26,6 @@ from tests.support.operation_worlds import (
 from tests.support.strategies import json_values
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CORE_EVENT, JOB, POD
-from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vworkspace_core
+from purekube.apimachinery.fields import CelRule
+from purekube.apimachinery.formats import FORMS, Form
+from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.validation import violations
 from tests.support.instance_worlds import instance_manifest
 from tests.support.mutations import judged_by_crd
 from tests.support.violations import ADMISSION, CRD, Violation, instance
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.codec import CLASSES
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.fields import CelRule
-from vworkspace_core.apimachinery.formats import FORMS, Form
-from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.apimachinery.validation import violations
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS
 from vworkspace_core.operations.schemas import violations_of

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.problems import ValidationProblems
 from tests.support.operation_worlds import GOOD, template
 from tests.support.strategies import json_values
 from vworkspace_core.api.operation import EngineName, OperationType
-from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES, builtin_templates
 from vworkspace_core.operations.durations import go_duration, seconds_of
 from vworkspace_core.operations.templates import Templates, load_template

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from tests.property.operations.test_engines import judged
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
@@ -20,8 +22,6 @@ from tests.support.operation_worlds import (
     operation,
     target_labels,
 )
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 

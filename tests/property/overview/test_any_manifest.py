@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.manifest import Kind, canonical_json
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION, OWN_KINDS
 from tests.support.strategies import json_values
-from vworkspace_core.apimachinery.manifest import Kind, canonical_json
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION, OWN_KINDS
 from vworkspace_core.overview.data import branch_data
 from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
 from vworkspace_core.overview.ledger import event_entry, job_entries, job_line

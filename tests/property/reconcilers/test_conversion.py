@@ -5,15 +5,15 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.reconcilers import Resource, conversion, resource, schema_field, versioned
+from purekube.versions import ConversionFailed, answer_review, kept_in
+from purekube_run.process.errors import CommandError
+from purekube_run.trials.round_trips import check_kinds
 from tests.support.simulation import START
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.process.errors import CommandError
-from vworkspace_app.trials.round_trips import check_kinds
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.reconcilers import Resource, conversion, resource, schema_field, versioned
-from vworkspace_core.versions import ConversionFailed, answer_review, kept_in
 
 GROUP = "shops.example"
 

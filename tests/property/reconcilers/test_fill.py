@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.reconcilers import Children, Desired, Fill, Node, Object, pure_reconciler
+from purekube.reconcilers.decide_pure import composite_of
 from tests.support.composite_world import NS, CompositeWorld
 from tests.support.shop import SHOP, ShopSpec
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.reconcilers import Children, Desired, Fill, Node, Object, pure_reconciler
-from vworkspace_core.reconcilers.decide_pure import composite_of
 
 
 def drawn(kind: str, fill: Fill) -> str:

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.inprocess import run_sync
+from kubelab.model.calls import RequestTarget
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import ObjectRef, canonical_json, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.composites.observe import observe_live
+from purekube.controller.render import as_data
+from purekube.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
+from purekube.reconcilers.decide_pure import composite_of, decide_pure
 from tests.support.composite_world import NS, CompositeWorld, condition_of
 from tests.support.effort import effort
 from tests.support.faulty_kube import Crash, Cut, FaultyKube
 from tests.support.shop import SHOP, ShopSpec, config, shop
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_apiserver.model.calls import RequestTarget
-from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.composites.observe import observe_live
-from vworkspace_core.controller.render import as_data
-from vworkspace_core.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
-from vworkspace_core.reconcilers.decide_pure import composite_of, decide_pure
 
 NAMES: Final = ("a", "b", "c-1")
 SPECS = st.builds(

@@ -5,15 +5,15 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.inprocess import run_sync
+from kubelab.model.calls import RequestTarget
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.composites.access import composite_access
+from purekube.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler, resource
+from purekube.reconcilers.decide_pure import composite_of
 from tests.support.composite_world import NS, CompositeWorld
 from tests.support.shop import SHOP, ShopSpec, config
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_apiserver.model.calls import RequestTarget
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.composites.access import composite_access
-from vworkspace_core.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler, resource
-from vworkspace_core.reconcilers.decide_pure import composite_of
 
 
 @attrs.frozen

@@ -10,9 +10,8 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.support.attack import attack, in_chunks
-from vworkspace_core.reconcilers.controllers import ALL, Promise
-from vworkspace_core.reconcilers.life import (
+from purekube.reconcilers.controllers import ALL, Promise
+from purekube.reconcilers.life import (
     NOTHING,
     Call,
     Forget,
@@ -29,7 +28,8 @@ from vworkspace_core.reconcilers.life import (
     next_step,
     vanished,
 )
-from vworkspace_core.reconcilers.request import Cause
+from purekube.reconcilers.request import Cause
+from tests.support.attack import attack, in_chunks
 
 RECONCILER = LifeRules(ALL, "g/shops", "g/shops")
 WATCHER = LifeRules(ALL - {Promise.CONDITIONS}, "g/audit-begun", "g/audit", tells_changes=True)

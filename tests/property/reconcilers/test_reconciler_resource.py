@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core import ObjectMeta, ValidationProblems
-from vworkspace_core.reconcilers import CelRule, Column, Object, UnreadableObject, resource, rule, schema_field
-from vworkspace_core.schema import SchemaError, apply_defaults, prune
+from purekube import ObjectMeta, ValidationProblems
+from purekube.reconcilers import CelRule, Column, Object, UnreadableObject, resource, rule, schema_field
+from purekube.schema import SchemaError, apply_defaults, prune
 
 
 class Tier(StrEnum):

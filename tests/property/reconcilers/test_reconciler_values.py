@@ -7,23 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
-from vworkspace_core.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal
-from vworkspace_core.reconcilers.controllers import ALL, Promise
-from vworkspace_core.reconcilers.life import NOTHING, Call, Life, LifeRules, Telling, Wake
-from vworkspace_core.reconcilers.outcome import (
-    CallOutcome,
-    Ended,
-    Late,
-    Raised,
-    Returned,
-    Unread,
-    following,
-    raised,
-)
-from vworkspace_core.reconcilers.retries import RetryPolicy, delay_of
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.controller.requeue import Requeue, RequeuePace
+from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal
+from purekube.reconcilers.controllers import ALL, Promise
+from purekube.reconcilers.life import NOTHING, Call, Life, LifeRules, Telling, Wake
+from purekube.reconcilers.outcome import CallOutcome, Ended, Late, Raised, Returned, Unread, following, raised
+from purekube.reconcilers.retries import RetryPolicy, delay_of
 
 RULES = LifeRules(ALL, "g/shops", "g/shops")
 CALL = Call(Cause.CHANGED, Telling.UPDATE)

@@ -13,6 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.nesting import decode_answer
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.informer.store import ObjectStore
+from purekube.ports import PatchType
 from tests.support.effort import of_both
 from tests.support.instance_worlds import CLUSTER, CONTEXT, NAMESPACE, NOW, instance_manifest, scene
 from tests.support.jobs import CLUSTER_ID, job
@@ -21,24 +32,8 @@ from tests.support.operation_worlds import observed as operation_world
 from tests.support.simulation import HELM, INSTANCE, Simulation
 from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import CORPUS, INSTANCES, JOBS, STATUSES, TEXTS, Grower
-from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
-from vworkspace_core.apimachinery.admission_review import (
-    AdmissionOperation,
-    AdmissionRequest,
-    allowed,
-    patched,
-    refused,
-)
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.nesting import decode_answer
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
-from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import forget
 from vworkspace_core.instances.reconcile import reconcile
@@ -50,7 +45,6 @@ from vworkspace_core.jobs.scope import admit as admit_job
 from vworkspace_core.jobs.wire import Job, parse_job
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
-from vworkspace_core.ports import PatchType
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
@@ -189,7 +183,7 @@ def test_a_whole_pass_costs_bounded_work(grower: Grower) -> None:
             )
         )
 
-    calls_of(lambda: world.reconcile(INSTANCE), 2 * MOST_CALLS, but="vworkspace_apiserver")
+    calls_of(lambda: world.reconcile(INSTANCE), 2 * MOST_CALLS, but="kubelab")
 
 
 @pytest.mark.parametrize("grower", STATUSES, ids=str)
@@ -208,4 +202,4 @@ def test_a_whole_pass_over_what_flux_says_costs_bounded_work(grower: Grower) -> 
             )
         )
 
-    calls_of(lambda: world.reconcile(INSTANCE), MOST_CALLS, but="vworkspace_apiserver")
+    calls_of(lambda: world.reconcile(INSTANCE), MOST_CALLS, but="kubelab")

@@ -9,6 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import CORE_EVENT, POD
+from purekube.controller.decision import Decision
 from tests.property.security.test_bounds import MOST_CALLS, check
 from tests.support.instance_worlds import NOW, deployed, scene
 from tests.support.operation_worlds import CONTEXT, OP_UID, observed, operation_manifest
@@ -16,10 +20,6 @@ from tests.support.work import KIB, calls_of
 from tests.support.worst import ENGINES, SOURCES, EngineGrower, Grower
 from tests.unit.operations.test_life import started
 from vworkspace_core.api.codec import read_operation
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.jobs.events import condition_events, reported_conditions
 from vworkspace_core.jobs.result import result_of
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
@@ -94,4 +94,4 @@ def test_a_whole_pass_over_what_an_engine_says_costs_bounded_work(grower: Engine
     with suppress(Invalid):
         world.write_status(found, grower.make(grower.full))
 
-    calls_of(lambda: world.settle(ref), MOST_CALLS, but="vworkspace_apiserver")
+    calls_of(lambda: world.settle(ref), MOST_CALLS, but="kubelab")

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vworkspace_core
+from purekube.apimachinery import formats as forms_of_texts
 from tests.support.regex_steps import TooManySteps, steps_of_search
 from tests.support.worst import TEXTS, Grower
-from vworkspace_core.apimachinery import formats as forms_of_texts
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import vworkspace_core
+from purekube.apimachinery import nesting
+from purekube.apimachinery.redaction import RULES
 from tests.support.effort import effort
 from tests.support.regex_matching import Matcher, growth, patterns_in, pieces_of
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery import nesting
-from vworkspace_core.apimachinery.redaction import RULES
 from vworkspace_core.operations.builtin import builtin_templates
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, instance_manifest
 from tests.support.operation_worlds import CONTEXT as OPERATING
 from tests.support.operation_worlds import GOOD, NS, observed, operation_manifest, template
@@ -12,9 +15,6 @@ from tests.support.tenant_matrix import VICTIM, annotated, attempts, beyond, par
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.preconditions import Start, start_or_unmet

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from kubelab.clock import ManualClock
+from purekube.apimachinery.errors import Unavailable
 from tests.support.effort import effort
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import (
     AgentCall,
     ApiRefusal,

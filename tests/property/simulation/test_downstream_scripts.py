@@ -4,11 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.downstream_stories import BEHAVIOURS, STEPS, SUBJECTS, Step, Story
-from tests.support.downstream_world import DownstreamWorld
-from tests.support.effort import effort
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     CONTROLLERS,
     DownstreamBehaviour,
     DownstreamOutcome,
@@ -16,6 +12,10 @@ from vworkspace_fake.downstream import (
     DownstreamSimulator,
     Ending,
 )
+from purekube.apimachinery.manifest import Manifest
+from tests.support.downstream_stories import BEHAVIOURS, STEPS, SUBJECTS, Step, Story
+from tests.support.downstream_world import DownstreamWorld
+from tests.support.effort import effort
 
 pytestmark = pytest.mark.slow
 

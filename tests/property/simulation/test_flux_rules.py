@@ -12,9 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_fake.flux.behaviour import (
+from kubelab.flux.behaviour import (
     Action,
     ChartHook,
     FluxBehaviour,
@@ -28,10 +26,10 @@ from vworkspace_fake.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
-from vworkspace_fake.flux.conditions import merge_conditions, summarize, with_condition
-from vworkspace_fake.flux.history import observe, previous, record, snapshot, truncate
-from vworkspace_fake.flux.script import Script
-from vworkspace_fake.flux.storage import (
+from kubelab.flux.conditions import merge_conditions, summarize, with_condition
+from kubelab.flux.history import observe, previous, record, snapshot, truncate
+from kubelab.flux.script import Script
+from kubelab.flux.storage import (
     HelmReleaseStatus,
     StoredRelease,
     prune,
@@ -40,11 +38,13 @@ from vworkspace_fake.flux.storage import (
     release_secret,
     replace,
 )
-from vworkspace_fake.flux.triggers import FluxObjects, triggered
-from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
-from vworkspace_fake.flux.writes import conditions_patch, metadata_patch, status_patch
-from vworkspace_fake.simulation.durations import go_duration, parse_duration
-from vworkspace_fake.simulation.patches import merge_diff
+from kubelab.flux.triggers import FluxObjects, triggered
+from kubelab.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
+from kubelab.flux.writes import conditions_patch, metadata_patch, status_patch
+from kubelab.simulation.durations import go_duration, parse_duration
+from kubelab.simulation.patches import merge_diff
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

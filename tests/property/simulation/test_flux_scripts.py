@@ -7,11 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.effort import effort
-from tests.support.flux_world import FluxWorld, helm_release, observed_generation, oci_repository
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_fake.flux import (
+from kubelab.flux import (
     Action,
     FluxBehaviour,
     FluxOutcome,
@@ -21,6 +17,10 @@ from vworkspace_fake.flux import (
     SourceOutcome,
     SourceRule,
 )
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
+from tests.support.effort import effort
+from tests.support.flux_world import FluxWorld, helm_release, observed_generation, oci_repository
 
 Step: TypeAlias = tuple[str, Any]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.schema import compile_schema
-from vworkspace_core.schema.objectmeta import with_type_meta
-from vworkspace_core.versions import (
+from purekube.schema import compile_schema
+from purekube.schema.objectmeta import with_type_meta
+from purekube.versions import (
     BrokenRoundTrip,
     Conversion,
     ConversionFailed,

@@ -10,6 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.admission_review import (
+    AdmissionOperation,
+    AdmissionRequest,
+    MalformedReview,
+    allowed,
+    patched,
+    read_review,
+    refused,
+)
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.controller.decision import Decision
 from tests.support.instance_worlds import CLUSTER, CONTEXT, NAMESPACE, instance_manifest, with_meta
 from tests.support.operation_worlds import (
     CONTEXT as OPERATIONS,
@@ -27,19 +40,6 @@ from tests.support.work import calls_of
 from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
-from vworkspace_core.apimachinery.admission_review import (
-    AdmissionOperation,
-    AdmissionRequest,
-    MalformedReview,
-    allowed,
-    patched,
-    read_review,
-    refused,
-)
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance

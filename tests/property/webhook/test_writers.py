@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, read_review
 from tests.support.instance_worlds import instance_manifest
-from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, read_review
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"

@@ -1,8 +1,8 @@
 """Scenarios about charts that cannot be installed."""
 
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.flux_scenarios.registry import scenario
 from tests.support.flux_stage import Stage, is_stalled
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
 
 
 @scenario

@@ -1,8 +1,8 @@
 """Scenarios about what ends: the HelmRelease, its source, its namespace."""
 
+from purekube.apimachinery.resources import OCI_REPOSITORY
 from tests.support.flux_scenarios.registry import ready, scenario, scenario_by_its_end
 from tests.support.flux_stage import Stage, conditions
-from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
 
 
 @scenario

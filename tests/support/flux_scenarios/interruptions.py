@@ -1,9 +1,9 @@
 """Scenarios about an upgrade that is interrupted."""
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import SECRET
 from tests.support.flux_scenarios.registry import ready, scenario
 from tests.support.flux_stage import Stage, is_stalled
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import SECRET
 
 
 @scenario

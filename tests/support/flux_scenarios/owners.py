@@ -1,8 +1,8 @@
 """Scenarios about what owns a release: Helm alone, two HelmReleases, storage that is gone."""
 
+from purekube.apimachinery.manifest import Manifest
 from tests.support.flux_scenarios.registry import ready, scenario
 from tests.support.flux_stage import Holds, Stage, is_ready
-from vworkspace_core.apimachinery.manifest import Manifest
 
 
 @scenario

@@ -1,8 +1,8 @@
 """Scenarios about where a chart comes from: registries, tags, certificates."""
 
+from purekube.apimachinery.resources import OCI_REPOSITORY
 from tests.support.flux_scenarios.registry import ready, scenario, scenario_by_its_end
 from tests.support.flux_stage import Stage, conditions, is_ready
-from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
 
 
 @scenario

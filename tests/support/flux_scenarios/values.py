@@ -1,9 +1,9 @@
 """Scenarios about values that come from elsewhere."""
 
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from tests.support.flux_scenarios.registry import ready, scenario
 from tests.support.flux_stage import Stage, conditions, is_ready
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 
 
 @scenario

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
-from vworkspace_apiserver.model.calls import RequestVerb
+from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.model.calls import RequestVerb
 
 
 def asked(path: str) -> AuditEntry:

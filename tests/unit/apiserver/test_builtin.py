@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from vworkspace_apiserver.builtin import BUILTIN_DEFINITIONS
-from vworkspace_apiserver.builtin.events import core_event_of, new_event_of
-from vworkspace_apiserver.model.definition import Definition
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, WriteOutcome, WriteRequest
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_core.ports import PatchType
+from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.builtin.events import core_event_of, new_event_of
+from kubelab.model.definition import Definition
+from kubelab.model.failure import ApiFailure
+from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
+from kubelab.writes import pipeline
+from purekube.ports import PatchType
 
 BY_KIND = {(one.kind.group, one.kind.kind): one for one in BUILTIN_DEFINITIONS}
 CONTAINER = {"name": "c", "image": "i"}

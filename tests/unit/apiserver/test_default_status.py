@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from kubelab.flux.crds import flux_crds
+from kubelab.model.calls import RequestTarget, WriteOptions
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, OCI_REPOSITORY
+from purekube.ports import PatchType, WatchEventType
 from tests.support.apiserver_world import GIZMO, at, crd, gizmo, new_server
-from vworkspace_apiserver.model.calls import RequestTarget, WriteOptions
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.ports import PatchType, WatchEventType
-from vworkspace_fake.flux.crds import flux_crds
 
 APPLY = WriteOptions("one")
 FRESH = {"observedGeneration": -1}

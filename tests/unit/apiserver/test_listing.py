@@ -2,8 +2,8 @@
 
 import pytest
 
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.storage.listing import (
+from kubelab.model.failure import ApiFailure
+from kubelab.storage.listing import (
     EVERYTHING,
     ListOptions,
     ReadPlan,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
+from kubelab.model.requests import FieldValidation, WriteRequest
+from kubelab.writes import pipeline
 from tests.support.ssa_world import THING, World, thing
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import FieldValidation, WriteRequest
-from vworkspace_apiserver.writes import pipeline
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
+from kubelab.model.scale import scale_of
+from kubelab.ssa.last_applied import LAST_APPLIED
 from tests.support.ssa_world import World, thing
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.scale import scale_of
-from vworkspace_apiserver.ssa.last_applied import LAST_APPLIED
 
 SCALED = thing(scale=True)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
 from tests.support.ssa_world import World, thing
-from vworkspace_apiserver.model.failure import ApiFailure
 
 
 def refused(act: Any) -> ApiFailure:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
+from kubelab.ssa.compare import compare
+from kubelab.ssa.merge import merge
+from kubelab.ssa.paths import iterate, path_text
 from tests.support.ssa_world import SPEC, THING, World, thing
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.ssa.compare import compare
-from vworkspace_apiserver.ssa.merge import merge
-from vworkspace_apiserver.ssa.paths import iterate, path_text
 
 
 def refused(act: Any) -> ApiFailure:

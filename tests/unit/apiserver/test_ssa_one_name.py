@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
+from kubelab.model.requests import WriteRequest
+from kubelab.writes import pipeline
+from purekube.ports import PatchType
 from tests.support.ssa_world import World
-from vworkspace_apiserver.model.failure import ApiFailure
-from vworkspace_apiserver.model.requests import WriteRequest
-from vworkspace_apiserver.writes import pipeline
-from vworkspace_core.ports import PatchType
 
 FINALIZER = "x.example/f"
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "controller": True}

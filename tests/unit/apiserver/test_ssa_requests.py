@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
 from tests.support.ssa_world import World
-from vworkspace_apiserver.model.failure import ApiFailure
 
 PREFIX = "failed to create typed patch object (/a; tests.example/v1, Kind=Thing): "
 

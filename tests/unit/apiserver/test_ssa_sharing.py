@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.failure import ApiFailure, status_body
 from tests.support.ssa_world import World
-from vworkspace_apiserver.model.failure import ApiFailure, status_body
 
 
 def conflict(act: Any) -> ApiFailure:

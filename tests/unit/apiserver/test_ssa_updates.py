@@ -2,8 +2,8 @@
 
 import pytest
 
+from kubelab.model.failure import ApiFailure
 from tests.support.ssa_world import World, thing
-from vworkspace_apiserver.model.failure import ApiFailure
 
 
 def test_an_update_takes_every_field_it_changes_S_47() -> None:

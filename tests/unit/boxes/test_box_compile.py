@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from purekube.boxes.box import Box
+from purekube.boxes.model import ApplyMode
 from tests.support.boxes import box_of, config, crd, deployment, examined, secret, told
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.model import ApplyMode
 
 
 def edges(box: Box, identifier: str) -> set[tuple[str, str]]:

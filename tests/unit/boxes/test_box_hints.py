@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from purekube.boxes.compile import examine
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from tests.support.boxes import config, crd, document
-from vworkspace_core.boxes.compile import examine
-from vworkspace_core.boxes.read import read_box
-from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 
 def problems(*resources: Any, **spec: Any) -> list[str]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.boxes.model import ApplyMode, Dependency, DependencyUntil, ForEach, GeneratedField
-from vworkspace_core.boxes.read import read_box
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.model import ApplyMode, Dependency, DependencyUntil, ForEach, GeneratedField
+from purekube.boxes.read import read_box
 
 TEMPLATE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from purekube.boxes.decide import composite_of
+from purekube.composites.parent import MOST_KINDS, recorded_kinds
+from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.composites.parent import MOST_KINDS, recorded_kinds
-from vworkspace_core.controller.decision import Snapshot
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BOX = box_of(config("once", apply="Once"))

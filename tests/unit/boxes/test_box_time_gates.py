@@ -6,15 +6,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.timestamps import parse_time
+from purekube.boxes.gates import read_gate
+from purekube.boxes.published import json_schema
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, config, deployment, document, examined, told
 from tests.support.simulation import START
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.boxes.gates import read_gate
-from vworkspace_core.boxes.published import json_schema
 
 SPEC = {"image": "i", "parts": []}
 WEB = ObjectRef(Kind("apps", "v1", "Deployment", "deployments"), NS, "web")

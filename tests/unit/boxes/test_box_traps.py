@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
+from purekube.boxes.templates import as_json, pieces, whole
+from purekube.cel import BOOL, Program
+from purekube.schema import compile_schema
 from tests.support.boxes import STATUS, box_of, config, crd, deployment, examined, secret, told
-from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions, Schemas
-from vworkspace_core.boxes.templates import as_json, pieces, whole
-from vworkspace_core.cel import BOOL, Program
-from vworkspace_core.schema import compile_schema
 
 
 def named(box: Any, identifier: str) -> Any:

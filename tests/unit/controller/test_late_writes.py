@@ -10,17 +10,17 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import Conflict, Invalid, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, Simulation
 from tests.support.source_names import source_ref
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.errors import Conflict, Invalid, Stale
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import run_pass
 
 SOURCE = source_ref(NS, "nextcloud", instance_manifest()["spec"]["chart"])
 

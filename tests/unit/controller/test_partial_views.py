@@ -4,17 +4,17 @@ from typing import Any
 
 import attrs
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import Apply, Decision, Finalizer, Snapshot
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.requeue import RequeuePace
 from tests.support.simulation import START, EventLog
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
-from vworkspace_core.apimachinery.structuring import read_meta
-from vworkspace_core.controller.decision import Apply, Decision, Finalizer, Snapshot
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.controller.requeue import RequeuePace
 
 CHILD = ObjectRef(CONFIG_MAP, "default", "child")
 

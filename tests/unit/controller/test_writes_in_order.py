@@ -4,15 +4,15 @@ import base64
 
 import pytest
 
+from kubelab import SeededEntropy
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import SECRET
+from purekube.controller.decision import Apply, Create, Decision, Fill, Snapshot, one_after_another
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
 from tests.support.graph_world import MANAGER, NS, PART, SHOP, Decide, GraphWorld, NoEvents, Shop, read_shop
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.controller.decision import Apply, Create, Decision, Fill, Snapshot, one_after_another
-from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.reconcile import run_pass
-from vworkspace_fake import SeededEntropy
 
 
 def part(name: str) -> Manifest:

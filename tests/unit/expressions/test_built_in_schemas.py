@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from vworkspace_core.cel import CelSyntaxError, Environment, compile_expression
-from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
-from vworkspace_core.schema.celtypes import type_of_schema
+from purekube.cel import CelSyntaxError, Environment, compile_expression
+from purekube.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
+from purekube.schema.celtypes import type_of_schema
 
 
 @pytest.mark.parametrize(("api_version", "kind"), sorted(BUILT_IN))
@@ -39,12 +39,12 @@ def test_expressions_are_typed_by_them() -> None:
 
 def test_to_import_the_package_loads_none_of_them() -> None:
     code = (
-        "import sys, vworkspace_core.schema.builtin as it;"
+        "import sys, purekube.schema.builtin as it;"
         " print(sorted(name for name in sys.modules if name.startswith(it.__name__ + '.')))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert shown.strip() == "['vworkspace_core.schema.builtin.document', 'vworkspace_core.schema.builtin.untyped']"
+    assert shown.strip() == "['purekube.schema.builtin.document', 'purekube.schema.builtin.untyped']"
 
 
 def test_a_reserved_word_is_a_field_as_in_the_language() -> None:

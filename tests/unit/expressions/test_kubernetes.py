@@ -2,10 +2,10 @@
 
 import pytest
 
-from vworkspace_core.cel import CelError, Environment, compile_expression
-from vworkspace_core.cel.types import DYN
-from vworkspace_core.schema.celtypes import type_of_schema
-from vworkspace_core.schema.compile import compile_schema
+from purekube.cel import CelError, Environment, compile_expression
+from purekube.cel.types import DYN
+from purekube.schema.celtypes import type_of_schema
+from purekube.schema.compile import compile_schema
 
 
 def run(text: str) -> object:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.node import Schema, SchemaError
-from vworkspace_core.schema.validate import validate
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import Schema, SchemaError
+from purekube.schema.validate import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from vworkspace_core.schema.compile import compile_schema
-from vworkspace_core.schema.node import SchemaError
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import SchemaError
 
 STRING: dict[str, Any] = {"type": "string"}
 MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}

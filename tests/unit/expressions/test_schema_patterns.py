@@ -2,8 +2,8 @@
 
 import pytest
 
-from vworkspace_core.regex import PatternError, compile_pattern
-from vworkspace_core.schema.formats import matches_format
+from purekube.regex import PatternError, compile_pattern
+from purekube.schema.formats import matches_format
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from contextlib import suppress
 import attrs
 import pytest
 
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.graph import ApplyPolicy, CreateRecord, Until
+from purekube.graph.once import UNRECORDED
 from tests.support.faulty_kube import Crash
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import NS, PART, GraphWorld, NodeSpec
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.graph import ApplyPolicy, CreateRecord, Until
-from vworkspace_core.graph.once import UNRECORDED
 
 JOB = ObjectRef(PART, NS, "job")
 NODES = (NodeSpec("job", policy=ApplyPolicy.ONCE), NodeSpec("web", (("job", Until.APPLIED),)))

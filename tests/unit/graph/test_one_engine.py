@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import vworkspace_core
+from purekube.apimachinery.manifest import metadata
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.graph.removal import Doomed, next_wave
 from tests.support.instance_worlds import deployed, scene
-from vworkspace_core.apimachinery.manifest import metadata
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.graph.removal import Doomed, next_wave
 
 CORE = Path(vworkspace_core.__file__).parent
 USERS = ("instances", "boxes", "operations")

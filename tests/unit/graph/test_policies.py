@@ -5,13 +5,12 @@ import shlex
 
 import pytest
 
-from tests.support.graph_world import EXTRA, FINALIZER, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.controller.requeue import RequeuePace
-from vworkspace_core.graph import (
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
+from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.requeue import RequeuePace
+from purekube.graph import (
     ApplyPolicy,
     Edge,
     Graph,
@@ -28,7 +27,8 @@ from vworkspace_core.graph import (
     let_go,
     plan,
 )
-from vworkspace_core.ports import PatchType
+from purekube.ports import PatchType
+from tests.support.graph_world import EXTRA, FINALIZER, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
 
 
 def part(name: str) -> ObjectRef:

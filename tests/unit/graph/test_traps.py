@@ -2,12 +2,12 @@
 
 import pytest
 
+from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.graph import Until
+from purekube.ports import Propagation
 from tests.support.graph_world import EXTRA, NS, PART, SHOP, GraphWorld, NodeSpec
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.graph import Until
-from vworkspace_core.ports import Propagation
 
 
 def chain(*ids: str, until: Until = Until.READY) -> list[NodeSpec]:

@@ -5,17 +5,17 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.flux import Action, OutcomeKind
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, JOB, OCI_REPOSITORY
+from purekube.ports import Propagation
 from tests.support.instance_oracle import check_confirmed, claims_ready
 from tests.support.instance_stories import copy_of
 from tests.support.instance_turmoil import Interrupted, LiveRule, Turmoil, died, intent
 from tests.support.operation_simulation import Cluster
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.annotations import ABANDON
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, JOB, OCI_REPOSITORY
-from vworkspace_core.ports import Propagation
-from vworkspace_fake.flux import Action, OutcomeKind
 
 ABANDONED = {"metadata": {"annotations": {ABANDON: "true"}}}
 VALUES = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import get_path
+from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
+from purekube.controller.reconcile import ReconcileResult
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, Simulation
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS
-from vworkspace_core.controller.reconcile import ReconcileResult
 
 
 def backlogged(**spec: Any) -> Simulation:

@@ -1,11 +1,11 @@
 """What `test_reconcile_machine` found, each as a plain story with a sentence on what was wrong."""
 
+from kubelab.flux import SourceFault
+from purekube.apimachinery.manifest import get_path
 from tests.support.instance_oracle import claims_ready, conditions_of
 from tests.support.instance_stories import broken, copy_of, status_of, world_with
 from tests.support.instance_turmoil import CHART, Turmoil, intent
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_fake.flux import SourceFault
 
 # --- old copies of the source ---------------------------------------------------------------------------------------
 

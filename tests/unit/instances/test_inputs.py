@@ -7,6 +7,23 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.errors import (
+    Conflict,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.controller.decision import Decision, Failure
+from purekube.controller.requeue import Requeue
 from tests.support.instance_worlds import (
     CLUSTER,
     CONTEXT,
@@ -32,23 +49,6 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import spec_hash
-from vworkspace_core.apimachinery.errors import (
-    Conflict,
-    FieldConflict,
-    Forbidden,
-    Invalid,
-    KindMissing,
-    NotFound,
-    OperatorError,
-    Permanent,
-    Stale,
-    StatusCause,
-    Unavailable,
-)
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_core.controller.decision import Decision, Failure
-from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.context import Context, InstanceObserved
 
 HELM_CHART = {"sourceType": "helm", "url": "https://charts.example", "name": "nextcloud", "version": "6.6.0"}

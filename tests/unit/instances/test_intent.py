@@ -6,10 +6,10 @@ from weakref import ref
 
 import pytest
 
+from purekube.controller.render import as_data
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, deployed, instance_manifest, scene, with_meta, written
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.controller.render import as_data
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import Intent, forget
 from vworkspace_core.instances.reconcile import reconcile

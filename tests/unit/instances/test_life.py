@@ -5,12 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.support.instance_worlds import instance_manifest
-from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_fake.flux import (
+from kubelab.flux import (
     Action,
     FluxBehaviour,
     FluxOutcome,
@@ -20,7 +15,12 @@ from vworkspace_fake.flux import (
     SourceOutcome,
     SourceRule,
 )
-from vworkspace_fake.flux.crds import flux_crds
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import HELM_RELEASE
+from tests.support.instance_worlds import instance_manifest
+from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 
 
 def chart(version: str = "6.6.0", source_type: str = "oci", url: str = "") -> dict[str, str]:
@@ -232,8 +232,8 @@ def _hand_back(world: Simulation, told: str) -> None:
     import json
     import shlex
 
-    from vworkspace_apiserver.inprocess import run_sync
-    from vworkspace_core.ports import PatchType
+    from kubelab.inprocess import run_sync
+    from purekube.ports import PatchType
 
     words = shlex.split(told.partition("To hand it back: ")[2])
     assert words[:2] == ["kubectl", "patch"]
@@ -283,7 +283,7 @@ def test_a_release_made_by_a_human_is_never_taken_over_REC_4() -> None:
         **HELM_RELEASE.manifest("nextcloud", NS),
         "spec": {"interval": "1h", "chartRef": {"kind": "OCIRepository", "name": "x"}},
     }
-    from vworkspace_apiserver.inprocess import run_sync
+    from kubelab.inprocess import run_sync
 
     run_sync(world.admin.create(by_hand, kind=HELM_RELEASE, field_manager="kubectl-create"))
     before = world.get(HELM)
@@ -415,7 +415,7 @@ def test_without_flux_what_never_had_a_release_is_let_go_of_at_once_REC_10() -> 
 
 
 def _definitions() -> Any:
-    from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+    from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
     return CUSTOM_RESOURCE_DEFINITION
 

@@ -10,22 +10,22 @@ from typing import Any, cast
 import attrs
 import pytest
 
+from kubelab.flux import SourceFault
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
+from purekube.controller.drift import stamp
 from tests.support.instance_oracle import check_confirmed, claims_ready, releases
 from tests.support.instance_stories import copy_of
 from tests.support.instance_turmoil import Interrupted, LiveSourceRule, Turmoil, cut_off, died, intent
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from tests.support.source_names import source_ref
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import APPLIED_HASH, FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
-from vworkspace_core.controller.drift import stamp
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.foreign_objects import slim_release
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_fake.flux import SourceFault
 
 pytestmark = pytest.mark.slow
 

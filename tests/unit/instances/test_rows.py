@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import get_path
 from tests.support.instance_worlds import (
     CONTEXT,
     DIGEST,
@@ -26,7 +27,6 @@ from tests.support.instance_worlds import (
     with_meta,
     written,
 )
-from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.instances.context import InstanceObserved
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"

@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
 from tests.support.operation_worlds import GOOD, NS, claim_for
 from vworkspace_core.api.operation import Phase
-from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
-from vworkspace_core.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
-    JOB,
-    VELERO_BACKUP,
-    VOLUME_SNAPSHOT,
-)
 
 DONE: dict[str, dict[str, Any]] = {
     "Backup": {"phase": "Completed", "progress": {"itemsBackedUp": 7, "totalItems": 7}},

@@ -6,6 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
+from purekube.controller.decision import Decision
 from tests.support.instance_worlds import NAMESPACE, with_meta
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -25,9 +28,6 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation, Phase
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
-from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import name_of

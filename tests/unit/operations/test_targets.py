@@ -5,6 +5,10 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import JOB
+from purekube.controller.decision import Decision
+from purekube.graph.once import UNRECORDED
 from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -18,10 +22,6 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import JOB
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 

@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import JOB
+from purekube.controller.decision import Decision, Finalizer
 from tests.support.operation_worlds import (
     CONTEXT,
     NS,
@@ -16,10 +20,6 @@ from tests.support.operation_worlds import (
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.unreadable import Unreadable
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import JOB
-from vworkspace_core.controller.decision import Decision, Finalizer
 from vworkspace_core.operations.observe import lookups
 from vworkspace_core.operations.reconcile import needs_live_view
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation

@@ -4,11 +4,11 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import ref_of
+from purekube.apimachinery.resources import WORKFLOW
 from tests.support.operation_worlds import SETTINGS, operation, target_manifest, template
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.operation import EngineRef
-from vworkspace_core.apimachinery.manifest import ref_of
-from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_core.operations.contract import EngineContext
 from vworkspace_core.operations.engines.workflow import ENGINE
 from vworkspace_core.operations.identity import engine_manifest

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 
 import pytest
 
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery.errors import Right
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.shard import WHOLE, Shard
 from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.errors import Right
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import Finding, Verdict
 from vworkspace_core.overview.replicas import AtWork
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.flux.crds import flux_crds
 
 EVERYTHING = {str(crd["metadata"]["name"]): crd for crd in (*crd_manifests(), *flux_crds(), *downstream_crds())}
 

@@ -3,10 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.support.builders import instance_manifest, operation_manifest
-from vworkspace_core.api.labels import INSTANCE_UID
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import (
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     HELM_CHART,
     HELM_RELEASE,
@@ -14,7 +12,9 @@ from vworkspace_core.apimachinery.resources import (
     OCI_REPOSITORY,
     OPERATION,
 )
-from vworkspace_core.graph import NodeState
+from purekube.graph import NodeState
+from tests.support.builders import instance_manifest, operation_manifest
+from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.fleet import FleetQuery, FleetRow, fleet_view, row_of
 from vworkspace_core.overview.ledger import job_entries, job_line
 from vworkspace_core.overview.picture import MOST_NODES, picture_of_tree, walk

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION
 from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.overview.picture import Picture, PictureEdge, PictureNode
 from vworkspace_core.overview.tone import Tone
 from vworkspace_core.overview.trace import FORMAT, Moment, Trace, read, written

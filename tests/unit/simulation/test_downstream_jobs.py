@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending, JobBehaviour
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
 from tests.support.downstream_world import NS, DownstreamWorld, conditions, job
-from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import CORE_EVENT, JOB, POD
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending, JobBehaviour
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 
 def begun(behaviour: DownstreamBehaviour | None = None, **spec: Any) -> DownstreamWorld:

@@ -4,17 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.downstream_world import NS, VELERO_NS, DownstreamWorld, backup, restore, snapshot
-from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import (
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT,
-)
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamOutcome,
     DownstreamRule,
@@ -22,8 +12,18 @@ from vworkspace_fake.downstream import (
     SnapshotBehaviour,
     VeleroBehaviour,
 )
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT,
+)
+from tests.support.downstream_world import NS, VELERO_NS, DownstreamWorld, backup, restore, snapshot
 
 
 def ends(ending: Ending, *, velero: VeleroBehaviour | None = None, **outcome: Any) -> DownstreamBehaviour:

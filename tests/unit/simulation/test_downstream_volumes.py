@@ -5,6 +5,27 @@ from typing import Any
 
 import pytest
 
+from kubelab.downstream import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    Ending,
+    SnapshotBehaviour,
+    VolSyncBehaviour,
+)
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.cron import next_run
+from kubelab.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import (
+    PERSISTENT_VOLUME_CLAIM,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    SECRET,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+)
 from tests.support.downstream_world import (
     NS,
     DownstreamWorld,
@@ -15,27 +36,6 @@ from tests.support.downstream_world import (
     snapshot_class,
     source,
 )
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import (
-    PERSISTENT_VOLUME_CLAIM,
-    REPLICATION_DESTINATION,
-    REPLICATION_SOURCE,
-    SECRET,
-    VOLUME_SNAPSHOT,
-    VOLUME_SNAPSHOT_CLASS,
-    VOLUME_SNAPSHOT_CONTENT,
-)
-from vworkspace_fake.downstream import (
-    DownstreamBehaviour,
-    DownstreamOutcome,
-    DownstreamRule,
-    Ending,
-    SnapshotBehaviour,
-    VolSyncBehaviour,
-)
-from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.cron import next_run
-from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
 
 NAMES = ("volsync", "snapshot")
 

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.downstream_world import NS, DownstreamWorld, conditions, workflow
-from vworkspace_core.apimachinery.resources import WORKFLOW
-from vworkspace_fake.downstream import (
+from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamOutcome,
     DownstreamRule,
@@ -15,6 +13,8 @@ from vworkspace_fake.downstream import (
     WorkflowStep,
     resume_patch,
 )
+from purekube.apimachinery.resources import WORKFLOW
+from tests.support.downstream_world import NS, DownstreamWorld, conditions, workflow
 
 TWO = (WorkflowStep("dump"), WorkflowStep("upload"))
 APPROVAL = (WorkflowStep("dump"), WorkflowStep("approve", suspend=True), WorkflowStep("apply"))

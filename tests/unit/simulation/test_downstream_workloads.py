@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, INGRESS, SERVICE, STATEFUL_SET
+from purekube.apimachinery.manifest import Kind
+from purekube.readiness import State, readiness
 from tests.support.downstream_world import NS, DownstreamWorld
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.readiness import State, readiness
-from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from vworkspace_fake.downstream.kinds import DAEMON_SET, DEPLOYMENT, INGRESS, SERVICE, STATEFUL_SET
 
 LABELS = {"app": "web"}
 

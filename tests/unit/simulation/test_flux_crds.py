@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from tests.support.flux_world import FluxWorld, helm_release, helm_repository, oci_repository
 from tests.support.projects_crds import FOLDER, projects_crds
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
-from vworkspace_fake.flux.crds import flux_crds
 
 _PROSE = ("description", "title", "example")
 

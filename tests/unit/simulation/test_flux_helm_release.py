@@ -4,6 +4,29 @@ from typing import Any
 
 import pytest
 
+from kubelab.flux import (
+    Action,
+    FluxBehaviour,
+    FluxOutcome,
+    FluxSimulator,
+    OutcomeKind,
+    ReleaseRule,
+    SourceFault,
+    SourceOutcome,
+    SourceRule,
+)
+from kubelab.flux.versions import sha256_of
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+    SECRET,
+)
+from purekube.ports import PatchType
 from tests.support.flux_world import (
     NAME,
     ORG,
@@ -15,29 +38,6 @@ from tests.support.flux_world import (
     observed_generation,
     oci_repository,
 )
-from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import (
-    CONFIG_MAP,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-    SECRET,
-)
-from vworkspace_core.ports import PatchType
-from vworkspace_fake.flux import (
-    Action,
-    FluxBehaviour,
-    FluxOutcome,
-    FluxSimulator,
-    OutcomeKind,
-    ReleaseRule,
-    SourceFault,
-    SourceOutcome,
-    SourceRule,
-)
-from vworkspace_fake.flux.versions import sha256_of
 
 DIGESTS = {tag: sha256_of(f"{URL}:{tag}") for tag in ("6.6.0", "6.7.0", "6.8.0")}
 

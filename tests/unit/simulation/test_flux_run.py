@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kubelab.clock import VirtualClock, VirtualTimeLoop, virtual_loop
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule, run
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from tests.support.flux_world import NAME, ORG, helm_release, oci_repository
-from vworkspace_apiserver.inprocess import InProcessKube
-from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
-from vworkspace_fake.clock import VirtualClock, VirtualTimeLoop, virtual_loop
-from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule, run
-from vworkspace_fake.flux.crds import flux_crds
 
 Story = Callable[[InProcessKube, FluxSimulator], Awaitable[None]]
 

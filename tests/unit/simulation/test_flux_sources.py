@@ -2,6 +2,10 @@
 
 import pytest
 
+from kubelab.flux import FluxBehaviour, PullStage, SourceFault, SourceOutcome, SourceRule
+from kubelab.flux.versions import sha256_of
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from tests.support.flux_world import (
     NAME,
     ORG,
@@ -13,10 +17,6 @@ from tests.support.flux_world import (
     observed_generation,
     oci_repository,
 )
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
-from vworkspace_fake.flux import FluxBehaviour, PullStage, SourceFault, SourceOutcome, SourceRule
-from vworkspace_fake.flux.versions import sha256_of
 
 
 def faulty(fault: SourceFault, *, times: int | None = None, message: str = "") -> FluxBehaviour:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from vworkspace_fake.clock import START, BusyError, ManualClock, StuckError, VirtualClock, VirtualTimeLoop, virtual_loop
+from kubelab.clock import START, BusyError, ManualClock, StuckError, VirtualClock, VirtualTimeLoop, virtual_loop
 
 
 def run(main: object) -> object:

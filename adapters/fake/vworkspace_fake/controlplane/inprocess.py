@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from vworkspace_core.apimachinery.errors import JobClosed, Permanent, Unavailable
+from purekube.apimachinery.errors import JobClosed, Permanent, Unavailable
 from vworkspace_core.control_plane.http_answers import error_of
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import uvicorn
 from starlette.routing import BaseRoute
 
-from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
+from kubelab.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_fake.controlplane.http import control_plane_app
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.controlplane.waiting import LongPolls

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
 from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault
 from vworkspace_fake.controlplane.jobs import JobBook, JobEntry

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
+from purekube.apimachinery.errors import Forbidden, Unauthorized
 from vworkspace_app.conformance.examined import Examine, Examined, needs
 from vworkspace_app.conformance.subject import Offer
-from vworkspace_core.apimachinery.errors import Forbidden, Unauthorized
 
 
 def test_a_token_speaks_for_its_cluster_only(examine: Examine) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.errors import Invalid, JobClosed, NotFound
 from vworkspace_app.conformance.examined import AT, Examine, Examined, needs
 from vworkspace_app.conformance.subject import Offer
-from vworkspace_core.apimachinery.errors import Invalid, JobClosed, NotFound
 
 DONE = {"outcome": "succeeded", "timestamp": AT}
 PROGRESS = {"phase": "Reconciling", "conditions": [], "message": "", "timestamp": AT}

@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
+from purekube.apimachinery.resources import SECRET
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
-from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.result import JobResult, Reason
 

@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any
 
+from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import SECRET
+from purekube.ports import KubeApi
 from vworkspace_core.api.labels import FIELD_MANAGER, JOB_STORE
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import codec
 from vworkspace_core.jobs.store.codec import role_of
@@ -25,7 +26,6 @@ from vworkspace_core.jobs.store.tombstones import (
     TombstoneEntry,
     read_segment,
 )
-from vworkspace_core.ports import KubeApi
 
 _PAGE = 50
 

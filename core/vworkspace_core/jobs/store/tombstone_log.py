@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import SECRET
+from purekube.ports import KubeApi
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.store.codec import CorruptSecret, ForeignSecret, role_of
 from vworkspace_core.jobs.store.tombstones import (
     SEGMENT_BYTES,
@@ -23,7 +24,6 @@ from vworkspace_core.jobs.store.tombstones import (
     segment_manifest,
     segment_name,
 )
-from vworkspace_core.ports import KubeApi
 
 _TRIES: Final = 4
 _AT_ONCE: Final = 64

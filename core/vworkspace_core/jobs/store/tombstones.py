@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, metadata
-from vworkspace_core.apimachinery.timestamps import parse_time
+from purekube.apimachinery.manifest import Manifest, canonical_json, metadata
+from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.store.codec import (
     FORMAT,

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.meta import ObjectMeta
 from vworkspace_core.api.operation import EngineName as EngineName
 from vworkspace_core.api.operation import Operation, OperationSpec, OperationType, TargetRef
-from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.operations.contract import Engine
 from vworkspace_core.operations.engines import (
     helm,

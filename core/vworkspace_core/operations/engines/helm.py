@@ -8,15 +8,15 @@ the requested release is judged there too, and read here from the target's statu
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import ObjectRef, canonical_json, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.release_override import is_overtaken, spec_hash, summed_patch
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, get_path
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,

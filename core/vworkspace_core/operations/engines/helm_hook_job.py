@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.resources import HELM_RELEASE, JOB, SECRET
+from purekube.controller.ownership import belongs_to
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import marks_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
-from vworkspace_core.controller.ownership import belongs_to
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.problems import Problem, index
+from purekube.apimachinery.resources import JOB
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
-from vworkspace_core.apimachinery.problems import Problem, index
-from vworkspace_core.apimachinery.resources import JOB
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
-from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
 
 _RUNNING: Final = Progress.RUNNING

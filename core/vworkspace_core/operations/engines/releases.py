@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 
 LARGEST_RELEASE: Final = 4 * 1024 * 1024
 """The most bytes that a release may unpack to; a Secret holds at most 1 MiB packed."""

@@ -7,13 +7,13 @@ Only the deadline is. Ready counts only when the content that the snapshot names
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import not_installed
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.operations.contract import (
     OBJECT_UID,
     Engine,

@@ -10,6 +10,17 @@ No kind of Velero has a status subresource: its generation changes with its stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import Problem, index, join
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    NAMESPACE,
+    OPERATION,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT_CLASS,
+)
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
 from vworkspace_core.api.labels import (
@@ -23,17 +34,6 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.problems import Problem, index, join
-from vworkspace_core.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    NAMESPACE,
-    OPERATION,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT_CLASS,
-)
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,

@@ -8,10 +8,10 @@ never fails on its own: it tries again for ever, and the deadline ends that.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     Engine,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
+from purekube.apimachinery.resources import WORKFLOW
+from purekube.apimachinery.secret_material import redact
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.api.remedies import resume_command
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
-from vworkspace_core.apimachinery.resources import WORKFLOW
-from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,

@@ -1,0 +1,70 @@
+"""The audit log: every answered request as data. Tests count the writes of a steady state with it."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import attrs
+
+from kubelab.model.calls import RequestVerb
+
+
+@attrs.frozen
+class AuditEntry:
+    """One answered request.
+
+    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version` the
+    store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a
+    caller who is not authenticated (401). `impersonator` is the authenticated user, where that is another.
+    """
+
+    at: datetime
+
+    method: str
+    verb: RequestVerb
+    path: str
+    user: str
+    manager: str
+    status: int
+    version: int
+    changed: bool
+    dry_run: bool = False
+    agent: str = ""
+    impersonator: str = ""
+
+
+class AuditLog:
+    """The last `limit` requests, oldest first. `on_entry`, when set, is called with each entry as it is added.
+
+    One thread may iterate while another adds: the iteration is over a copy.
+    """
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.on_entry: Callable[[AuditEntry], None] | None = None
+        self._entries: deque[AuditEntry] = deque(maxlen=limit)
+
+    def __iter__(self) -> Iterator[AuditEntry]:
+        return iter(self._entries.copy())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: AuditEntry) -> None:
+        """Remember one request."""
+        self._entries.append(entry)
+        if self.on_entry is not None:
+            self.on_entry(entry)
+
+    def clear(self) -> None:
+        """Forget all entries, so that a test counts from here."""
+        self._entries.clear()
+
+    def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
+        """Return the entries for which `wanted` is true."""
+        return [entry for entry in self if wanted(entry)]
+
+    def writes(self, *, user: str | None = None) -> list[AuditEntry]:
+        """Return the requests with a writing verb that were no dry runs, of one user or of all."""
+        return self.select(
+            lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
+        )

@@ -1,0 +1,121 @@
+"""Role-based access control: the roles and bindings in the store decide who may do what.
+
+`system:masters` may do everything, and every authenticated caller may create reviews of its own access. kube-apiserver
+also refuses to let a user grant more rights than that user holds; this check is not imitated.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from kubelab.access.authorization import Attributes
+from kubelab.access.review_kinds import OPEN_REVIEWS
+from kubelab.model.calls import Caller
+from kubelab.model.records import GroupResource, StoredChange
+from kubelab.storage.store import Store
+from purekube.apimachinery.resources import service_account_user
+
+MASTERS: Final = "system:masters"
+_GROUP: Final = "rbac.authorization.k8s.io"
+_EVERYTHING: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+
+Rule = Mapping[str, Any]
+
+
+@attrs.frozen
+class _Grant:
+    """The rules that one binding grants to its subjects, in one namespace or everywhere (empty)."""
+
+    subjects: Sequence[Mapping[str, Any]]
+    namespace: str
+    rules: tuple[Rule, ...]
+
+
+class Rbac:
+    """Authorization by the roles in the store. They are read again only after a role or binding changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._grants: tuple[_Grant, ...] | None = None
+        store.observe(self._on_change)
+
+    def allows(self, caller: Caller, asked: Attributes) -> bool:
+        """Report whether any rule of any of the caller's bindings permits this."""
+        if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
+            return True
+        return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
+
+    def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
+        """Yield every rule that holds for the caller in a namespace (empty: for cluster-scoped requests)."""
+        if MASTERS in caller.groups:
+            yield _EVERYTHING
+        for grant in self._current():
+            if grant.namespace in ("", namespace) and any(applies_to(subject, caller) for subject in grant.subjects):
+                yield from grant.rules
+
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        if where[0] == _GROUP:
+            self._grants = None
+
+    def _current(self) -> tuple[_Grant, ...]:
+        if self._grants is None:
+            self._grants = tuple(self._read())
+        return self._grants
+
+    def _read(self) -> Iterator[_Grant]:
+        for plural in ("rolebindings", "clusterrolebindings"):
+            for record in self._store.scan((_GROUP, plural)):
+                binding = record.object()
+                role = self._role(binding["roleRef"], record.key[0])
+                yield _Grant(binding.get("subjects") or (), record.key[0], role)
+
+    def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
+        """Return the rules of the role that a binding refers to; none while the role does not exist."""
+        clusterwide = reference["kind"] == "ClusterRole"
+        where = (_GROUP, "clusterroles" if clusterwide else "roles")
+        record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
+        return () if record is None else tuple(record.object().get("rules") or ())
+
+
+def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
+    """Return the caller that a service account's token authenticates."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return Caller(service_account_user(namespace, name), groups, agent)
+
+
+def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
+    """Report whether a binding's subject is this caller."""
+    match subject.get("kind"):
+        case "User":
+            return bool(subject["name"] == caller.user)
+        case "Group":
+            return subject["name"] in caller.groups
+        case "ServiceAccount":
+            return caller.user == service_account_user(subject.get("namespace", ""), subject["name"])
+        case _:
+            return False
+
+
+def permits(rule: Rule, asked: Attributes) -> bool:
+    """Report whether one rule of a role permits the request."""
+    names = rule.get("resourceNames") or ()
+    return (
+        _listed(rule.get("verbs"), asked.verb)
+        and _listed(rule.get("apiGroups"), asked.group)
+        and _has_resource(rule.get("resources") or (), asked)
+        and (not names or asked.name in names)
+    )
+
+
+def _listed(values: Sequence[str] | None, wanted: str) -> bool:
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _has_resource(resources: Sequence[str], asked: Attributes) -> bool:
+    if "*" in resources:
+        return True
+    # A resource does not include its subresources: `pods` permits nothing on `pods/log`, which `*` does.
+    if not asked.subresource:
+        return asked.resource in resources
+    return f"{asked.resource}/{asked.subresource}" in resources or f"*/{asked.subresource}" in resources

@@ -1,0 +1,111 @@
+"""The match of a write with a webhook: its rules, selectors and conditions."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from kubelab.admission.request import AdmissionAttributes
+from kubelab.model.failure import forbidden
+from purekube.cel import CelError, Environment, Program, compile_expression
+from purekube.cel.types import DYN
+
+Manifest = Mapping[str, Any]
+
+
+def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
+    """Return the version in which a declared webhook receives this request; empty if the webhook does not match.
+
+    With `matchPolicy: Equivalent` that may be another served version than the request's; the objects are then
+    converted.
+    """
+    definition = request.target.resource.definition
+    own = request.target.resource.version
+    others = () if definition.versions is None else sorted(definition.served_versions)
+    equivalent = (name.rpartition("/")[2] for name in others if declared.get("matchPolicy") != "Exact")
+    rules = declared.get("rules") or ()
+    if not _selected(declared, request, namespace_labels):
+        return ""
+    return next((v for v in (own, *equivalent) if any(_rule_matches(rule, request, v) for rule in rules)), "")
+
+
+def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
+    return _selects(declared.get("namespaceSelector") or {}, namespace_labels) and any(
+        _selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
+    )
+
+
+def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
+    """Report whether every `matchCondition` is true.
+
+    One false condition is enough for False. Otherwise a condition that cannot be evaluated counts by failurePolicy:
+    with Ignore the webhook is skipped, with Fail this raises ApiFailure.
+    """
+    conditions = declared.get("matchConditions") or ()
+    if not conditions:
+        return True
+    variables = request.variables()
+    failed = ""
+    for condition in conditions:
+        try:
+            if compile_condition(condition["expression"]).evaluate(variables) is not True:
+                return False
+        except CelError as error:
+            failed = failed or f"{condition['name']}: {error}"
+    if failed and declared.get("failurePolicy") != "Ignore":
+        name = request.name
+        raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
+    return not failed
+
+
+def _unevaluated(why: str) -> str:
+    return f"failed to evaluate match conditions: {why}"
+
+
+@cache
+def compile_condition(expression: str) -> Program:
+    """Compile a match condition, whose variables have no static types here. Raises CelSyntaxError."""
+    variables = dict.fromkeys(("object", "oldObject", "request", "authorizer"), DYN)
+    return compile_expression(expression, Environment(variables), checked=False)
+
+
+def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) -> bool:
+    resource = request.target.resource
+    wanted = (
+        ("operations", request.operation),
+        ("apiGroups", resource.group),
+        ("apiVersions", version),
+    )
+    scope = "Namespaced" if resource.namespaced else "Cluster"
+    return (
+        all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in wanted)
+        and rule.get("scope", "*") in ("*", scope)
+        and any(name in rule.get("resources", ()) for name in _names(resource.plural, request.target.subresource))
+    )
+
+
+def _names(plural: str, subresource: str) -> Iterator[str]:
+    yield "*/*"
+    if subresource:
+        yield from (f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}")
+    else:
+        yield from (plural, "*")
+
+
+def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
+    """Report whether a LabelSelector object selects these labels."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

@@ -1,0 +1,72 @@
+"""A write request in the form that admission webhooks receive."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from kubelab.model.calls import Caller, RequestTarget
+from purekube.apimachinery.manifest import get_path
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen
+class AdmissionAttributes:
+    """A write request for admission; `operation` is CREATE, UPDATE or DELETE."""
+
+    operation: str
+    target: RequestTarget
+    name: str
+    caller: Caller
+    object: Manifest | None
+    old_object: Manifest | None
+    dry_run: bool = False
+    matched: str = ""
+    """The version by which the webhook's rules match, if it is another than the version of the request."""
+
+    def in_version(self, version: str) -> "AdmissionAttributes":
+        """Return this request with its objects converted to `version`. Raises ApiFailure and ConversionNeeded."""
+        versions = self.target.resource.definition.versions
+        if version in ("", self.target.resource.version) or versions is None:
+            return self
+        wanted = f"{self.target.resource.group}/{version}"
+        states = (None if one is None else versions.convert(one, wanted) for one in (self.object, self.old_object))
+        new, old = states
+        return attrs.evolve(self, matched=version, object=new, old_object=old)
+
+    @property
+    def labels(self) -> tuple[Mapping[str, str], ...]:
+        """Labels of the new and of the old object: a selector may match either."""
+        states = (self.object, self.old_object)
+        return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
+
+    def variables(self) -> dict[str, Any]:
+        """Return the variables that a webhook's match conditions can read."""
+        return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
+
+    def review(self, uid: str, version: str) -> dict[str, Any]:
+        """Return the AdmissionReview to send, in a version of AdmissionReview that the webhook understands."""
+        resource = self.target.resource
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+        shown = self.matched or resource.version
+        request = {
+            "uid": uid,
+            "kind": {**kind, "version": shown},
+            "resource": {**place, "version": shown},
+            "subResource": self.target.subresource,
+            "requestKind": kind,
+            "requestResource": place,
+            "requestSubResource": self.target.subresource,
+            "name": self.name,
+            "namespace": self.target.namespace or "",
+            "operation": self.operation,
+            "userInfo": {"username": self.caller.user, "groups": list(self.caller.groups)},
+            "object": self.object,
+            "oldObject": self.old_object,
+            "dryRun": self.dry_run,
+            "options": None,
+        }
+        fields = {key: value for key, value in request.items() if value != ""}
+        return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": fields}

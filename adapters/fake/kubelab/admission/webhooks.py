@@ -1,0 +1,110 @@
+"""Admission webhooks without I/O: which to call for a write, what to send, what the answer means.
+
+The HTTP handler makes the calls; the server only needs their outcome (RUN-6). Match conditions of a webhook
+(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of kube-apiserver is missing.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from kubelab.admission.matching import conditions_hold, version_for
+from kubelab.admission.request import AdmissionAttributes
+from kubelab.model.failure import ApiFailure
+from kubelab.model.records import GroupResource
+from kubelab.model.webhook_client import WebhookClient, client_of
+
+_GROUP: Final = "admissionregistration.k8s.io"
+CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
+    (_GROUP, "mutatingwebhookconfigurations"),
+    (_GROUP, "validatingwebhookconfigurations"),
+)
+"""The resources that configure webhooks, in the order of calling: mutating before validating."""
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen
+class Webhook:
+    """One webhook to call."""
+
+    name: str
+    mutating: bool
+    client: WebhookClient
+    ignores_failure: bool
+    version: str
+    asked_in: str = ""
+    """The version in which the objects are sent; empty for that of the request."""
+
+
+def webhooks_for(
+    request: AdmissionAttributes,
+    configurations: Iterable[tuple[bool, Manifest]],
+    namespace_labels: Mapping[str, str],
+) -> tuple[Webhook, ...]:
+    """Return the webhooks that must agree to a request, in the order of calling.
+
+    `configurations` are (whether mutating, configuration object), in order. As in kube-apiserver, no webhook is called
+    for writes of webhook configurations: a broken one could otherwise lock out every user.
+    """
+    if request.target.resource.group == _GROUP:
+        return ()
+    return tuple(
+        _webhook(declared, mutating, version)
+        for mutating, configuration in configurations
+        for declared in configuration.get("webhooks") or ()
+        if (version := version_for(declared, request, namespace_labels))
+        and conditions_hold(declared, request.in_version(version))
+    )
+
+
+def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
+    """Return the refusal that a webhook's answer means; None if it allows the request."""
+    if response.get("allowed") is True:
+        return None
+    status = response.get("status") or {}
+    code, details = status.get("code"), status.get("details")
+    said = status.get("message") or status.get("reason") or "without explanation"
+    message = f'admission webhook "{webhook.name}" denied the request: {said}'
+    if said == "without explanation":
+        message = f'admission webhook "{webhook.name}" denied the request without explanation'
+    reason = status.get("reason") or "Forbidden"
+    status_code = code if isinstance(code, int) and 400 <= code < 600 else 403
+    return ApiFailure(status_code, str(reason), message, details=details if isinstance(details, Mapping) else None)
+
+
+def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
+    """Return the refusal for a webhook that cannot be called; None if its failurePolicy is Ignore."""
+    if webhook.ignores_failure:
+        return None
+    message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'
+    return ApiFailure(500, "InternalError", message)
+
+
+def patch_of(response: Mapping[str, Any]) -> Any:
+    """Return the JSON patch of a mutating webhook's answer, None without one. Raises ValueError for any other patch."""
+    patch = response.get("patch")
+    if not patch:
+        return None
+    if response.get("patchType") != "JSONPatch" or not isinstance(patch, str):
+        raise ValueError("the patch of an answer is a base64 text of type JSONPatch")
+    try:
+        return msgspec.json.decode(b64decode(patch, validate=True))
+    except ValueError as error:  # neither base64 nor JSON
+        raise ValueError(f"the patch of an answer cannot be read: {error}") from error
+
+
+def _webhook(declared: Manifest, mutating: bool, version: str) -> Webhook:
+    return Webhook(
+        name=declared["name"],
+        mutating=mutating,
+        client=client_of(declared["clientConfig"], float(declared.get("timeoutSeconds") or 10)),
+        ignores_failure=declared.get("failurePolicy") == "Ignore",
+        asked_in=version,
+        version=next(
+            (version for version in declared["admissionReviewVersions"] if version in ("v1", "v1beta1")), "v1"
+        ),
+    )

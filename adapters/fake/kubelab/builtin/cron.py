@@ -1,0 +1,161 @@
+"""Schedules of CronJobs as kube-apiserver validates them (W-39): robfig/cron v3's standard syntax, in its messages.
+
+Five fields, `@daily` and its like, `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a schedule is accepted
+only where the stored object has it already.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.causes import invalid_value, quoted
+
+_DESCRIPTORS: Final = frozenset(
+    ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
+)
+_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, {name: at for at, name in enumerate(_MONTHS, 1)}),
+    (0, 6, {name: at for at, name in enumerate(_DAYS)}),
+)
+"""The smallest value, the largest value and the names of each field."""
+_DURATION: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
+_OTHER_UNIT: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)([^\d.]*)", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_LARGEST: Final = 2**63 - 1
+_NO_ZONE: Final = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+_BOTH: Final = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+
+
+class _Malformed(Exception):
+    """A schedule or time zone that robfig/cron refuses, with its message."""
+
+
+def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
+    """Return what is wrong with `schedule` and `timeZone` of a CronJob's spec; `before` is the spec of an update."""
+    schedule, zone = str(spec["schedule"]), spec.get("timeZone")
+    causes = []
+    try:
+        _parse(schedule)
+    except _Malformed as error:
+        causes.append(invalid_value("spec.schedule", schedule, str(error)))
+    has_zone, had_zone = "TZ" in schedule, before is not None and "TZ" in str(before.get("schedule"))
+    if has_zone and not had_zone:
+        causes.append(invalid_value("spec.schedule", schedule, _NO_ZONE))
+    elif has_zone and zone is not None:
+        causes.append(invalid_value("spec.schedule", schedule, _BOTH))
+    is_new = before is None or before.get("timeZone") != zone
+    return causes + (_zone_causes(zone) if isinstance(zone, str) and is_new else [])
+
+
+def _zone_causes(zone: str) -> list[StatusCause]:
+    if not zone:
+        return [invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
+    causes = []
+    if zone.lower() == "local":
+        explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        causes.append(invalid_value("spec.timeZone", zone, explicit))
+    if zone != "Local" and not _is_zone(zone):
+        causes.append(invalid_value("spec.timeZone", zone, f"unknown time zone {zone}"))
+    return causes
+
+
+@cache
+def _has_zones() -> bool:
+    """Report whether this machine has a time zone database; without one every zone name is accepted."""
+    return bool(available_timezones())
+
+
+def _is_zone(name: str) -> bool:
+    if not _has_zones():
+        return True
+    try:
+        ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        return False
+    return True
+
+
+def _parse(schedule: str) -> None:
+    """Raise _Malformed if the schedule cannot be parsed."""
+    text = schedule
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        zone, space, rest = text.partition("=")[2].partition(" ")
+        if not space:
+            # robfig/cron panics on a zone without a schedule after it; kube-apiserver reports the panic in these words.
+            raise _Malformed("invalid schedule format: runtime error: slice bounds out of range [:-1]")
+        if zone and not _is_zone(zone):
+            raise _Malformed(f"provided bad location {zone}: unknown time zone {zone}")
+        text = rest.strip()
+    if text.startswith("@"):
+        _parse_descriptor(text)
+        return
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        raise _Malformed(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    for field, (least, most, names) in zip(fields, _FIELDS, strict=True):
+        for expression in filter(None, field.split(",")):
+            _parse_range(expression, least, most, names)
+
+
+def _parse_descriptor(text: str) -> None:
+    if not text.startswith("@every "):
+        if text not in _DESCRIPTORS:
+            raise _Malformed(f"unrecognized descriptor: {text}")
+        return
+    duration = text.removeprefix("@every ")
+    if _DURATION.fullmatch(duration):
+        return
+    problem = f"invalid duration {quoted(duration)}"
+    if match := _OTHER_UNIT.match(duration):
+        unit = match.group(1)
+        problem = f"unknown unit {quoted(unit)}" if unit else "missing unit"
+        problem += f" in duration {quoted(duration)}"
+    raise _Malformed(f"failed to parse duration {text}: time: {problem}")
+
+
+def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int]) -> None:
+    """Check one comma-separated part of a field: `*`, `5`, `mon-fri`, `10-50/20`. Raises _Malformed."""
+    bounds, *steps = expression.split("/")
+    low, *highs = bounds.split("-")
+    if low in ("*", "?"):
+        first, last = least, most
+    else:
+        first = last = _number(low, names)
+        if len(highs) > 1:
+            raise _Malformed(f"too many hyphens: {expression}")
+        last = _number(highs[0], names) if highs else first
+    step = 1
+    if len(steps) > 1:
+        raise _Malformed(f"too many slashes: {expression}")
+    if steps:
+        step = _number(steps[0], {})
+        last = most if not highs else last
+    if first < least:
+        raise _Malformed(f"beginning of range ({first}) below minimum ({least}): {expression}")
+    if last > most:
+        raise _Malformed(f"end of range ({last}) above maximum ({most}): {expression}")
+    if first > last:
+        raise _Malformed(f"beginning of range ({first}) beyond end of range ({last}): {expression}")
+    if step == 0:
+        raise _Malformed(f"step of range should be a positive number: {expression}")
+
+
+def _number(text: str, names: Mapping[str, int]) -> int:
+    if text.lower() in names:
+        return names[text.lower()]
+    problem = "" if _INTEGER.fullmatch(text) else "invalid syntax"
+    if not problem and abs(int(text)) > _LARGEST:
+        problem = "value out of range"
+    if problem:
+        raise _Malformed(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted(text)}: {problem}")
+    if int(text) < 0:
+        raise _Malformed(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)

@@ -1,0 +1,53 @@
+"""The built-in resources: the built-in definitions with what only serving needs.
+
+Events are one table under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
+`v1` by `kubectl describe`, and the other way round.
+"""
+
+from typing import Final
+
+import attrs
+
+from kubelab.access.review_kinds import review_resources
+from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.builtin.events import CORE_EVENT, core_event_of, new_event_of
+from kubelab.lifecycle.namespaces import NAMESPACES
+from kubelab.model.definition import Definition
+from kubelab.model.records import GroupResource
+from kubelab.model.resources import Resource, resource_of
+from purekube.apimachinery.resources import EVENT
+
+_RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
+    ("", plural) for plural in ("persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services")
+)
+"""Kinds whose DELETE answers with the deleted object instead of a Status."""
+
+
+_EVENT_FIELDS: Final = (
+    "involvedObject.apiVersion",
+    "involvedObject.fieldPath",
+    "involvedObject.resourceVersion",
+    "reportingComponent",
+    "source",
+)
+"""Further field selectors of core Events; `kubectl events --for` uses them."""
+
+
+def builtin_resources() -> tuple[Resource, ...]:
+    """Return every resource that is served without a CRD."""
+    return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
+
+
+def _resource(definition: Definition) -> Resource:
+    where = (definition.kind.group, definition.kind.plural)
+    if definition.kind == EVENT:
+        return resource_of(definition)
+    if definition.kind == CORE_EVENT:
+        stored = (EVENT.group, EVENT.plural)
+        served = resource_of(definition, storage=stored, to_stored=new_event_of, to_served=core_event_of)
+        return attrs.evolve(served, fields=(*served.fields, *_EVENT_FIELDS))
+    return resource_of(
+        definition,
+        subresources=("finalize",) if where == NAMESPACES else (),
+        returns_deleted=where in _RETURNS_DELETED,
+    )

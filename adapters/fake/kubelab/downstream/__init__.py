@@ -1,0 +1,43 @@
+"""Simulated downstream controllers: they write the statuses that the real ones write (RUN-9).
+
+Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner, the controllers of
+Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
+"""
+
+from kubelab.downstream.behaviour import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    Ending,
+    JobBehaviour,
+    SnapshotBehaviour,
+    VeleroBehaviour,
+    VolSyncBehaviour,
+    WorkflowBehaviour,
+    WorkflowStep,
+    WorkloadBehaviour,
+)
+from kubelab.downstream.catalogue import CONTROLLERS
+from kubelab.downstream.crds import downstream_crds
+from kubelab.downstream.run import run
+from kubelab.downstream.simulator import DownstreamSimulator
+from kubelab.downstream.workflow_nodes import resume_patch
+
+__all__ = [
+    "CONTROLLERS",
+    "DownstreamBehaviour",
+    "DownstreamOutcome",
+    "DownstreamRule",
+    "DownstreamSimulator",
+    "Ending",
+    "JobBehaviour",
+    "SnapshotBehaviour",
+    "VeleroBehaviour",
+    "VolSyncBehaviour",
+    "WorkflowBehaviour",
+    "WorkflowStep",
+    "WorkloadBehaviour",
+    "downstream_crds",
+    "resume_patch",
+    "run",
+]

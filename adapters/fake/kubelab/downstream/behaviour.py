@@ -1,0 +1,229 @@
+"""The behaviour of the simulated downstream controllers, as data that can be changed at run time.
+
+The result of one attempt (a backup, a pod, a sync, a snapshot) is a `DownstreamOutcome`. The first rule that matches
+the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so that
+`DownstreamRule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CONFIG_MAP,
+    HELM_RELEASE,
+    OCI_REPOSITORY,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+)
+
+
+class Ending(StrEnum):
+    """The end of an attempt. Endings that a controller does not distinguish mean FAIL there."""
+
+    SUCCEED = "succeed"
+    PARTIAL = "partial"
+    """Velero: PartiallyFailed, through the phases that precede it."""
+    FAIL = "fail"
+    """Final for Velero (Failed) and Argo (Failed); pods, movers and snapshots are retried."""
+    ERROR = "error"
+    """Argo: Error, Argo itself could not run it. VolSync: Synchronizing=False/Error, which is retried."""
+    INVALID = "invalid"
+    """Velero: FailedValidation. Argo: Failed with `invalid spec`."""
+    STALL = "stall"
+    """An attempt that does not end until the rule is removed; then it is decided again."""
+    REFUSED = "refused"
+    """A Job's pod: the API server refuses it (quota, Pod Security, a webhook), which is retried."""
+
+
+@attrs.frozen
+class WorkflowStep:
+    """One node of a workflow. A suspended one waits until it is resumed, or for `seconds` if given."""
+
+    name: str
+    seconds: float | None = None
+    suspend: bool = False
+    ending: Ending = Ending.SUCCEED
+    message: str = ""
+
+
+@attrs.frozen
+class DownstreamOutcome:
+    """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
+
+    `exit_code` is a failing pod's, `waiting` the reason why a stalled pod cannot start (`ImagePullBackOff`,
+    `Unschedulable`), `steps` are a workflow's nodes, `outputs` its output parameters, `items` is the number of items
+    that Velero counts, `errors` and `warnings` how many of them had these.
+    """
+
+    ending: Ending = Ending.SUCCEED
+    message: str = ""
+    seconds: float | None = None
+    times: int | None = None
+    exit_code: int = 1
+    waiting: str = ""
+    steps: tuple[WorkflowStep, ...] = ()
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+    items: int | None = None
+    errors: int = 1
+    warnings: int = 0
+
+
+@attrs.frozen
+class DownstreamRule:
+    """An outcome for matching objects; None matches everything. `name` is a glob (`nightly-*`)."""
+
+    outcome: DownstreamOutcome
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+    def matches(self, ref: ObjectRef) -> bool:
+        """Report whether the rule applies to an object."""
+        return (
+            self.kind in (None, ref.kind.kind)
+            and self.namespace in (None, ref.namespace)
+            and (self.name is None or fnmatchcase(ref.name, self.name))
+        )
+
+
+@attrs.frozen
+class VeleroBehaviour:
+    """The behaviour of Velero. Times are seconds.
+
+    Objects outside `namespace` are ignored. `queues` is v1.18's queue of backups (Queued, ReadyToStart), of which
+    `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
+    `plugin_seconds`. Backups in the object storage without an object get one every `sync_seconds`. `storage_locations`
+    exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose objects a backup
+    contains and a restore creates again.
+    """
+
+    namespace: str = "velero"
+    backup_seconds: float = 5.0
+    restore_seconds: float = 5.0
+    finalize_seconds: float = 1.0
+    plugin_operations: int = 0
+    plugin_seconds: float = 2.0
+    queues: bool = True
+    concurrent_backups: int = 1
+    sync_seconds: float = 60.0
+    default_ttl_seconds: float = 720 * 3600.0
+    storage_locations: frozenset[str] = frozenset({"default"})
+    captured: tuple[Kind, ...] = (
+        CONFIG_MAP,
+        SECRET,
+        PERSISTENT_VOLUME_CLAIM,
+        OCI_REPOSITORY,
+        HELM_RELEASE,
+        APPLICATION_INSTANCE,
+        OPERATION,
+    )
+
+
+@attrs.frozen
+class WorkflowBehaviour:
+    """The behaviour of Argo. Times are seconds.
+
+    A workflow stays Pending for `pending_seconds`. `missing_templates` has the `<namespace>/<name>` of
+    WorkflowTemplates that do not exist; all others exist. With `compresses_nodes` a status has `compressedNodes`
+    instead of `nodes`, as large workflows have.
+    """
+
+    step_seconds: float = 2.0
+    pending_seconds: float = 0.0
+    missing_templates: frozenset[str] = frozenset()
+    compresses_nodes: bool = False
+
+
+@attrs.frozen
+class JobBehaviour:
+    """The behaviour of the Job controller. Times are seconds.
+
+    Pods need their service account, as on every API server; `default` is in every namespace. Pods are ready after
+    `ready_seconds` and take `pod_seconds` in all; terminated pods take `terminating_seconds`. A failed pod is replaced
+    after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
+    """
+
+    ready_seconds: float = 0.0
+    pod_seconds: float = 2.0
+    terminating_seconds: float = 1.0
+    backoff_seconds: float = 10.0
+    max_backoff_seconds: float = 600.0
+
+
+@attrs.frozen
+class VolSyncBehaviour:
+    """The behaviour of VolSync. Times are seconds.
+
+    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover is started again, and an error
+    checked again, after `retry_seconds`. With `checks_references` the source claim and the repository's Secret have to
+    exist, as for the real controller.
+    """
+
+    sync_seconds: float = 3.0
+    cleanup_seconds: float = 1.0
+    retry_seconds: float = 5.0
+    checks_references: bool = True
+
+
+@attrs.frozen
+class SnapshotBehaviour:
+    """The behaviour of the CSI snapshotter and the volume provisioner. Times are seconds.
+
+    With `checks_references` the source claim has to be bound and the class has to exist; without, both are assumed.
+    `binds_claims` provisions volumes for claims, including claims from snapshots.
+    """
+
+    cut_seconds: float = 1.0
+    retry_seconds: float = 1.0
+    max_retry_seconds: float = 300.0
+    bind_seconds: float = 1.0
+    binds_claims: bool = True
+    checks_references: bool = True
+    default_size: str = "1Gi"
+    driver: str = "simulated.csi.example"
+
+
+@attrs.frozen
+class WorkloadBehaviour:
+    """The behaviour of workloads' controllers, load balancers and ingress controllers. Times are seconds.
+
+    A new generation is observed after `observe_seconds`. A rollout takes a pod at a time, each for `ready_seconds`. A
+    DaemonSet has a pod on each of `nodes`. An address is assigned after `address_seconds`.
+    """
+
+    observe_seconds: float = 0.1
+    ready_seconds: float = 1.0
+    nodes: int = 2
+    address_seconds: float = 2.0
+
+
+@attrs.frozen
+class DownstreamBehaviour:
+    """All settings of the simulated downstream controllers.
+
+    `watch_latency_seconds` pass before a controller sees a new object: until then it has no status.
+    """
+
+    rules: Sequence[DownstreamRule] = ()
+    watch_latency_seconds: float = 0.0
+    retry_seconds: float = 1.0
+    velero: VeleroBehaviour = VeleroBehaviour()
+    workflow: WorkflowBehaviour = WorkflowBehaviour()
+    job: JobBehaviour = JobBehaviour()
+    volsync: VolSyncBehaviour = VolSyncBehaviour()
+    snapshot: SnapshotBehaviour = SnapshotBehaviour()
+    workloads: WorkloadBehaviour = WorkloadBehaviour()
+
+    def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
+        """Return the rule for the next attempt at `ref`, after the rules `used` by earlier attempts; None: success."""
+        for rule in self.rules:
+            times = rule.outcome.times
+            if rule.matches(ref) and (times is None or list(used).count(rule) < times):
+                return rule
+        return None

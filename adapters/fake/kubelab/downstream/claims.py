@@ -1,0 +1,152 @@
+"""The volume provisioner: claims get a volume, even those from a snapshot; deleted claims lose it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.attempts import Attempt, begin, released
+from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    uid_of,
+    without_finalizers,
+)
+from kubelab.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
+from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
+
+_PROTECTION: Final = "kubernetes.io/pvc-protection"
+_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+_BINDING: Final = {
+    "pv.kubernetes.io/bind-completed": "yes",
+    "pv.kubernetes.io/bound-by-controller": "yes",
+}
+
+
+@attrs.frozen
+class _Memory:
+    """The provisioning of one claim."""
+
+    attempt: Attempt | None = None
+    used: tuple[DownstreamRule, ...] = ()
+    retry_at: datetime | None = None
+
+
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or not view.behaviour.snapshot.binds_claims:
+        return NOTHING
+    if view.deleting:
+        return (yield from _delete(view))
+    if view.status.get("phase") == "Bound":
+        return NOTHING
+    memory = view.memory or _Memory()
+    if _waits_for_a_pod(view) or not _source_is_ready(view):
+        return PassResult(memory=memory)
+    return (yield from _provision(view, memory))
+
+
+def _waits_for_a_pod(view: ObjectView) -> bool:
+    """Report whether the storage class binds claims only when a pod uses them; no pod exists here."""
+    name = view.spec.get("storageClassName")
+    storage_class = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
+    return bool(get_path(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
+
+
+def _source_is_ready(view: ObjectView) -> bool:
+    source = view.spec.get("dataSource") or view.spec.get("dataSourceRef") or {}
+    if source.get("kind") != VOLUME_SNAPSHOT.kind or not view.behaviour.snapshot.checks_references:
+        return True
+    snapshot = view.world.get(ObjectRef(VOLUME_SNAPSHOT, view.ref.namespace, str(source.get("name"))))
+    return get_path(snapshot, "status", "readyToUse") is True
+
+
+def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    attempt = memory.attempt
+    if memory.retry_at is not None and view.now < memory.retry_at:
+        return PassResult(memory=memory, requeue_at=memory.retry_at)
+    if attempt is None or released(view, attempt):
+        attempt = begin(view, memory.used, view.behaviour.snapshot.bind_seconds)
+        memory = _Memory(attempt, attempt.used_up(memory.used))
+    if attempt.until is None or view.now < attempt.until:
+        return PassResult(memory=memory, requeue_at=attempt.until)
+    if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, and only an Event reports the failure
+        retry = view.at(view.behaviour.snapshot.retry_seconds)
+        text = attempt.outcome.message or "failed to provision volume"
+        return PassResult(memory=_Memory(None, memory.used, retry), requeue_at=retry, error=text)
+    yield from _bind(view)
+    return NOTHING
+
+
+def _volume_name(view: ObjectView) -> str:
+    return view.spec.get("volumeName") or f"pvc-{view.uid}"
+
+
+def _bind(view: ObjectView) -> PassStep[None]:
+    meta, name = metadata(view.live or {}), _volume_name(view)
+    size = get_path(view.spec, "resources", "requests", "storage")
+    marks = {**_BINDING, _PROVISIONER: view.behaviour.snapshot.driver}
+    bound = {"annotations": {**(meta.get("annotations") or {}), **marks}}
+    modes = list(view.spec.get("accessModes") or ())
+    status = {**view.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
+    yield SimulatedCreate(PERSISTENT_VOLUME, _volume(view, name, size))
+    yield from change(view, {"metadata": {**meta, **bound}, "spec": {**view.spec, "volumeName": name}})
+    yield from change(view, {"status": status}, subresource="status")
+
+
+def _volume(view: ObjectView, name: str, size: Any) -> dict[str, Any]:
+    spec = {
+        "accessModes": list(view.spec.get("accessModes") or ()),
+        "capacity": {"storage": size},
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": PERSISTENT_VOLUME_CLAIM.kind,
+            "name": view.ref.name,
+            "namespace": view.ref.namespace,
+            "uid": view.uid,
+        },
+        "csi": {"driver": view.behaviour.snapshot.driver, "volumeHandle": name},
+        "persistentVolumeReclaimPolicy": "Delete",
+    }
+    if view.spec.get("storageClassName"):
+        spec["storageClassName"] = view.spec["storageClassName"]
+    return {**PERSISTENT_VOLUME.manifest(name), "spec": spec}
+
+
+def _delete(view: ObjectView) -> PassStep[PassResult]:
+    """Finish a claim's deletion: no pod uses it, so its finalizer is removed, and its volume is deleted with it."""
+    ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(view))
+    volume = view.world.get(ref)
+    if volume is not None and get_path(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
+        yield SimulatedDelete(ref, uid_of(volume))
+    yield from without_finalizers(view.ref, view.live, _PROTECTION)
+    return NOTHING
+
+
+def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+    """Return the claims that wait for a snapshot or for another storage class."""
+    if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
+        return []
+    return [
+        other
+        for other, manifest in world.items()
+        if other.kind == PERSISTENT_VOLUME_CLAIM
+        and ref.namespace in (None, other.namespace)
+        and get_path(manifest, "status", "phase") != "Bound"
+    ]
+
+
+VOLUME_PROVISIONER: Final = DownstreamController(
+    "persistent-volume-binder",
+    (PERSISTENT_VOLUME_CLAIM,),
+    _reconcile,
+    watches=(VOLUME_SNAPSHOT, STORAGE_CLASS, PERSISTENT_VOLUME),
+    wakes=_wakes,
+)
+"""The volume provisioner; its name is the field manager of its writes."""

@@ -1,0 +1,170 @@
+"""A simulated downstream controller: a pass over what it observes of one object.
+
+A pass is level-triggered: it may begin at any time and as often as needed, and has the same effect until something
+changes or is due. Processes outside the API server (pods, uploads, a volume being cut) are the controller's memory of
+the object, which the simulator keeps between passes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.behaviour import DownstreamBehaviour
+from kubelab.simulation.effects import PassStep, Question, SimulatedPatch
+from kubelab.simulation.patches import merge_diff
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.timestamps import format_time
+
+
+@attrs.frozen
+class WipeMemories(Question):
+    """A request to forget all memories of an object, whose data is deleted. The answer is None."""
+
+    ref: ObjectRef
+
+
+@attrs.frozen
+class ObjectView:
+    """The observations of a controller. `live` is None for an object that is gone and of which a memory remains.
+
+    `world` has every observed object of the kinds that the controller watches, `memories` the memories of other
+    objects.
+    """
+
+    ref: ObjectRef
+    uid: str
+    live: Manifest | None
+    memory: Any
+    now: datetime
+    behaviour: DownstreamBehaviour
+    world: Mapping[ObjectRef, Manifest]
+    memories: Mapping[ObjectRef, Mapping[str, Any]]
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The object's spec; empty if it has none."""
+        spec = get_path(self.live, "spec")
+        return spec if isinstance(spec, Mapping) else {}
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The object's status; empty if it has none."""
+        status = get_path(self.live, "status")
+        return status if isinstance(status, Mapping) else {}
+
+    @property
+    def deleting(self) -> bool:
+        """True if the object has a deletion timestamp."""
+        return bool(get_path(self.live, "metadata", "deletionTimestamp"))
+
+    def at(self, seconds: float) -> datetime:
+        """Return the time in `seconds` from now."""
+        return self.now + timedelta(seconds=seconds)
+
+    def timestamp(self) -> str:
+        """Return the current time in the format of a status."""
+        return format_time(self.now)
+
+    def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
+        """Yield the observed objects of a kind, in one namespace or in all."""
+        for ref in sorted(ref for ref in self.world if ref.kind == kind and namespace in (None, ref.namespace)):
+            yield ref, self.world[ref]
+
+
+@attrs.frozen
+class PassResult:
+    """The end of a pass over one object: the controller's memory, and when it looks at the object again.
+
+    A memory of None is forgotten. `interval` marks a regular interval, as opposed to remaining work. `error` is what
+    the controller would log.
+    """
+
+    memory: Any = None
+    requeue_at: datetime | None = None
+    interval: bool = False
+    error: str = ""
+
+
+NOTHING: Final = PassResult()
+"""The result of a pass without a memory and without another look."""
+
+
+def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
+    return ()
+
+
+@attrs.frozen
+class DownstreamController:
+    """One simulated controller.
+
+    `subjects` are the kinds that it reconciles, `watches` further kinds that it observes; `wakes` returns the subjects
+    to reconcile after an object changed, in addition to the object itself. `restarted` returns what is left of a memory
+    after a restart of the controller's process (None: nothing).
+    """
+
+    name: str
+    subjects: tuple[Kind, ...]
+    reconcile: Callable[[ObjectView], PassStep[PassResult]]
+    watches: tuple[Kind, ...] = ()
+    wakes: Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]] = _no_one
+    restarted: Callable[[Any], Any] = lambda memory: memory
+
+
+def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
+    """Patch the live object so that it becomes `after`; send nothing if they are equal."""
+    before = view.live or {}
+    body = {key: after[key] for key in after if after[key] != before.get(key)}
+    patch: dict[str, Any] = {}
+    for key, value in body.items():
+        known = before.get(key)
+        both = isinstance(known, Mapping) and isinstance(value, Mapping)
+        patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
+    if patch:
+        yield SimulatedPatch(view.ref, view.uid, patch, subresource)
+
+
+def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
+    """Remove these finalizers from the object; send nothing if it has none of them."""
+    present = metadata(live or {}).get("finalizers") or ()
+    left = [name for name in present if name not in gone]
+    if len(left) < len(present):
+        yield SimulatedPatch(ref, uid_of(live or {}), {"metadata": {"finalizers": left}})
+
+
+def earliest(*moments: datetime | None) -> datetime | None:
+    """Return the first of these times; None if there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def moment_of(text: Any) -> datetime | None:
+    """Return a time from a status; None if it is not a valid time."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def with_condition(
+    conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
+) -> list[dict[str, Any]]:
+    """Return `conditions` with `new` in place of its type's; the transition time changes only with the status."""
+    old = next((item for item in conditions if item.get("type") == new["type"]), None)
+    moved = old is None or old.get("status") != new["status"]
+    changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
+    entry = {**new, "lastTransitionTime": changed, **(extra if moved else _kept(old or {}, extra))}
+    if old is None:
+        return [*map(dict, conditions), entry]
+    return [entry if item is old else dict(item) for item in conditions]
+
+
+def _kept(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: old.get(key, value) for key, value in extra.items()}
+
+
+def uid_of(manifest: Manifest) -> str:
+    """Return the uid of an object; empty if it has none."""
+    return str(metadata(manifest).get("uid", ""))

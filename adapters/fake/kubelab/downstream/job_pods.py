@@ -1,0 +1,79 @@
+"""The pods of a simulated Job: a name and Events for each, an object only for one that cannot start."""
+
+import uuid
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.attempts import Attempt
+from kubelab.downstream.controller import ObjectView, uid_of
+from kubelab.simulation.effects import PassStep, PostEvent, SimulatedCreate, SimulatedDelete, SimulatedPatch
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import POD
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_UNSCHEDULABLE: Final = "Unschedulable"
+
+
+@attrs.frozen
+class JobPod:
+    """A pod: its name, and its attempt at the Job."""
+
+    name: str
+    attempt: Attempt
+
+    @property
+    def uid(self) -> str:
+        """The uid, the same for the same name."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, self.name))
+
+
+def pod_name(view: ObjectView, number: int) -> str:
+    """Return the name of the Job's pod of that number, with a suffix as the API server draws it."""
+    drawn = uuid.uuid5(uuid.NAMESPACE_OID, f"{view.uid} {number}").int
+    suffix = "".join(_LETTERS[drawn // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
+    return f"{view.ref.name[:57]}-{suffix}"
+
+
+def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
+    """Return an Event on the Job."""
+    return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
+
+
+def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
+    """Create a pod: an object if it cannot start, and an Event in any case."""
+    if pod.attempt.outcome.waiting:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
+        labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
+        meta = {"name": pod.name, "namespace": view.ref.namespace, "labels": labels, "ownerReferences": [owner]}
+        spec = dict(get_path(view.spec, "template", "spec") or {})
+        yield SimulatedCreate(POD, {**POD.manifest(pod.name), "metadata": meta, "spec": spec})
+    yield job_event(view, "Normal", "SuccessfulCreate", f"Created pod: {pod.name}")
+
+
+def kept_waiting(view: ObjectView, pod: JobPod) -> PassStep[None]:
+    """Write into a pod's status why it does not start: no node fits, the image or a Secret is missing."""
+    if pod.attempt.outcome.waiting:
+        body = {"status": {"phase": "Pending", **_waiting(pod)}}
+        yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")
+
+
+def _waiting(pod: JobPod) -> dict[str, Any]:
+    reason = {"reason": pod.attempt.outcome.waiting, "message": pod.attempt.outcome.message}
+    if pod.attempt.outcome.waiting == _UNSCHEDULABLE:
+        return {"conditions": [{"type": "PodScheduled", "status": "False", **reason}]}
+    container = {"name": "run", "image": "", "imageID": "", "ready": False, "restartCount": 0}
+    return {"containerStatuses": [{**container, "state": {"waiting": reason}}]}
+
+
+def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
+    """Delete pods that must not run any longer."""
+    for pod in pods:
+        yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+    for ref, manifest in view.all_of(POD, view.ref.namespace):
+        if _is_of(view, manifest):
+            yield SimulatedDelete(ref, uid_of(manifest))
+
+
+def _is_of(view: ObjectView, pod: Manifest) -> bool:
+    return any(get_path(owner, "uid") == view.uid for owner in metadata(pod).get("ownerReferences") or ())

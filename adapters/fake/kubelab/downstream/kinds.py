@@ -1,0 +1,18 @@
+"""Kinds that only the simulated controllers and their users need; the operator does not use them."""
+
+from typing import Final
+
+from purekube.apimachinery import resources
+from purekube.apimachinery.manifest import Kind
+
+BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation", "backupstoragelocations")
+DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")
+WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
+PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+SERVICE_ACCOUNT: Final = resources.SERVICE_ACCOUNT
+STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+DEPLOYMENT: Final = resources.DEPLOYMENT
+STATEFUL_SET: Final = resources.STATEFUL_SET
+DAEMON_SET: Final = resources.DAEMON_SET
+SERVICE: Final = resources.SERVICE
+INGRESS: Final = resources.INGRESS

@@ -1,0 +1,241 @@
+"""The CSI snapshotter: contents, bindings in both directions, transient errors.
+
+As in external-snapshotter's `volumesnapshot/v1/types.go`, neither kind has conditions or a phase. `error` is in the
+status only until a later attempt succeeds.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.attempts import Attempt, begin, released
+from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    uid_of,
+    without_finalizers,
+)
+from kubelab.downstream.snapshot_content import (
+    CONTENT_PROTECTION,
+    content_manifest,
+    content_name,
+    cut,
+    cut_failed,
+    size_of,
+)
+from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete, SimulatedPatch
+from kubelab.simulation.queue import FailureBackoff
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import (
+    PERSISTENT_VOLUME_CLAIM,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+)
+
+SOURCE_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
+BOUND_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
+_DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
+
+
+@attrs.frozen
+class _Memory:
+    """The cutting of one snapshot.
+
+    A failed one is retried at `retry_at`; each of the `failures` lengthens the delay.
+    """
+
+    attempt: Attempt | None = None
+    used: tuple[DownstreamRule, ...] = ()
+    retry_at: datetime | None = None
+    failures: int = 0
+
+
+@attrs.frozen
+class _Trouble:
+    """The reason why there is no snapshot yet."""
+
+    message: str
+
+
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None:
+        return NOTHING
+    if view.deleting:
+        return (yield from _delete(view))
+    if view.status.get("readyToUse") is True:
+        return NOTHING
+    memory = view.memory or _Memory()
+    if memory.retry_at is not None and view.now < memory.retry_at:
+        return PassResult(memory=memory, requeue_at=memory.retry_at)
+    provided = get_path(view.spec, "source", "volumeSnapshotContentName")
+    if provided:
+        return (yield from _bind_provided(view, memory, provided))
+    return (yield from _provision(view, memory))
+
+
+def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
+    """Write an error that the next attempt may clear, and schedule that attempt.
+
+    `readyToUse` is left out without `is_ready_told`, as by the real controller when there is no class.
+    """
+    backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
+    retry = view.at(backoff.delay(memory.failures + 1))
+    repeat = get_path(view.status, "error", "message") == message
+    error = view.status.get("error") if repeat else {"message": message, "time": view.timestamp()}
+    status = {**view.status, "error": error, **({"readyToUse": False} if is_ready_told else {})}
+    next_memory = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
+    yield from change(view, {"status": status}, subresource="status")
+    return PassResult(memory=next_memory, requeue_at=retry, error=message)
+
+
+def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    snapshot_class = _class(view)
+    if isinstance(snapshot_class, _Trouble):
+        return (yield from _fail(view, memory, snapshot_class.message, is_ready_told=False))
+    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION)})
+    claim = _claim(view)
+    if isinstance(claim, _Trouble):
+        return (yield from _fail(view, memory, claim.message))
+    attempt = memory.attempt
+    if attempt is None or released(view, attempt):
+        attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
+        memory = attrs.evolve(memory, attempt=attempt, used=attempt.used_up(memory.used), retry_at=None)
+    if view.status.get("boundVolumeSnapshotContentName") is None:
+        yield from _bind(view, snapshot_class)
+        return PassResult(memory=memory, requeue_at=attempt.until)
+    if attempt.until is None or view.now < attempt.until:
+        return PassResult(memory=memory, requeue_at=attempt.until)
+    if attempt.outcome.ending is not Ending.SUCCEED:
+        message = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+        if get_path(view.status, "error", "message") != message:
+            yield from cut_failed(view, message)
+        return (yield from _fail(view, memory, message))
+    yield from cut(view, claim)
+    yield from _ready(view, size_of(claim, view), content_name(view))
+    return NOTHING
+
+
+def _class(view: ObjectView) -> Manifest | _Trouble:
+    """Return the named class, or the default one."""
+    settings, wanted = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
+    classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
+    if wanted is None:
+        marked = (
+            item for item in classes.values() if get_path(item, "metadata", "annotations", _DEFAULT_CLASS) == "true"
+        )
+        snapshot_class = next(marked, None)
+    else:
+        snapshot_class = classes.get(wanted)
+    if snapshot_class is None and not settings.checks_references:
+        return {"metadata": {"name": wanted or "default"}, "driver": settings.driver, "deletionPolicy": "Delete"}
+    if snapshot_class is None and wanted is None:
+        return _Trouble("Failed to set default snapshot class with error cannot find default snapshot class")
+    if snapshot_class is None:
+        missing = f'volumesnapshotclass.{VOLUME_SNAPSHOT_CLASS.group} "{wanted}" not found'
+        return _Trouble(f"Failed to get snapshot class with error {missing}")
+    return snapshot_class
+
+
+def _claim(view: ObjectView) -> Manifest | _Trouble | None:
+    """Return the claim to cut, which has to exist and be bound. None if references are not checked."""
+    name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
+    claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
+    if not view.behaviour.snapshot.checks_references:
+        return claim
+    prefix = "Failed to create snapshot content with error"
+    if claim is None:
+        failed = f"snapshot controller failed to update {view.ref.name} on API server"
+        return _Trouble(f"{prefix} {failed}: cannot get claim from snapshot")
+    if get_path(claim, "status", "phase") != "Bound":
+        unbound = f'"the PVC {name} is not yet bound to a PV, will not attempt to take a snapshot"'
+        return _Trouble(f"{prefix} failed to get input parameters to create snapshot {view.ref.name}: {unbound}")
+    return claim
+
+
+def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
+    """Write the finalizers, the content, and a status that names it: bound and not ready."""
+    name = str(metadata(class_)["name"])
+    # The default class is written into the spec.
+    spec = {**view.spec, "volumeSnapshotClassName": name}
+    status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
+    yield from change(view, {"spec": spec})
+    yield SimulatedCreate(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
+    yield from change(view, {"status": status}, subresource="status")
+    held = {"finalizers": [CONTENT_PROTECTION]}
+    yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"metadata": held})
+    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)})
+
+
+def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
+    meta = metadata(view.live or {})
+    present = list(meta.get("finalizers") or ())
+    return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
+
+
+def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
+    """Write success, without the error of earlier attempts."""
+    status = {key: value for key, value in view.status.items() if key != "error"}
+    status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
+    status |= {"readyToUse": True, "restoreSize": size}
+    yield from change(view, {"status": status}, subresource="status")
+
+
+def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
+    """Bind a content that was made by hand, which has to refer to this snapshot."""
+    ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
+    content = view.world.get(ref)
+    if content is None:
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent is missing: {name}"))
+    back = get_path(content, "spec", "volumeSnapshotRef") or {}
+    if (back.get("namespace"), back.get("name")) != (view.ref.namespace, view.ref.name):
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
+    if back.get("uid") not in (None, "", view.uid):
+        return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
+    status = {"readyToUse": True, "snapshotHandle": str(get_path(content, "spec", "source", "snapshotHandle") or name)}
+    yield from change(view, {"metadata": _with_finalizers(view, BOUND_PROTECTION)})
+    yield SimulatedPatch(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
+    yield SimulatedPatch(ref, uid_of(content), {"status": status}, "status")
+    yield from _ready(view, view.behaviour.snapshot.default_size, name)
+    return NOTHING
+
+
+def _delete(view: ObjectView) -> PassStep[PassResult]:
+    """Finish a deletion. `deletionPolicy` decides whether the data is deleted, too."""
+    name = view.status.get("boundVolumeSnapshotContentName")
+    content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
+    if content is not None and get_path(content, "spec", "deletionPolicy") == "Delete":
+        ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
+        yield from without_finalizers(ref, content, CONTENT_PROTECTION)
+        yield SimulatedDelete(ref, uid_of(content))
+    yield from without_finalizers(view.ref, view.live, SOURCE_PROTECTION, BOUND_PROTECTION)
+    return NOTHING
+
+
+def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+    """Return the snapshots that are not ready, after a change of an object that they may wait for."""
+    if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
+        return []
+    return [
+        other
+        for other, manifest in world.items()
+        if other.kind == VOLUME_SNAPSHOT
+        and ref.namespace in (None, other.namespace)
+        and get_path(manifest, "status", "readyToUse") is not True
+    ]
+
+
+SNAPSHOT_CONTROLLER: Final = DownstreamController(
+    "snapshot-controller",
+    (VOLUME_SNAPSHOT,),
+    _reconcile,
+    watches=(PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT),
+    wakes=_wakes,
+)
+"""The snapshot controller; its name is the field manager of its writes."""

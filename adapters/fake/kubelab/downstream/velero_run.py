@@ -1,0 +1,150 @@
+"""A backup or restore in progress: its phases, each written after the other.
+
+The phases are those of Velero's `pkg/apis/velero/v1`. It continues without its object: Velero cannot be stopped, and
+completes what it has begun.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.attempts import Attempt, begin, released
+from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.controller import ObjectView, PassResult, change, earliest
+from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.manifest import Kind, Manifest
+
+FINAL_PHASES: Final = ("FailedValidation", "Completed", "PartiallyFailed", "Failed")
+UNDER_WAY: Final = (
+    "InProgress",
+    "WaitingForPluginOperations",
+    "WaitingForPluginOperationsPartiallyFailed",
+    "Finalizing",
+    "FinalizingPartiallyFailed",
+)
+
+
+@attrs.frozen
+class Flow:
+    """The differences between backups and restores: names of counts, and the duration of the work."""
+
+    done: str
+    operations: str
+    seconds: float
+
+
+@attrs.frozen
+class VeleroRun:
+    """A run in progress. `manifest` is the object as it was at the beginning, `status` the present status."""
+
+    attempt: Attempt
+    manifest: Manifest
+    status: Mapping[str, Any]
+    until: datetime | None
+    half: datetime | None
+    items: tuple[tuple[Kind, Manifest], ...] = ()
+    used: tuple[DownstreamRule, ...] = ()
+
+    @property
+    def phase(self) -> str:
+        """The current phase of the run."""
+        return str(self.status["phase"])
+
+    @property
+    def total(self) -> int:
+        """The number of items."""
+        return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
+
+
+def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
+    """Begin a run; `status` is what it writes first, `manifest` the object with Velero's defaults."""
+    attempt = begin(view, (), flow.seconds)
+    used = attempt.used_up(())
+    begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
+    return VeleroRun(attempt, manifest, begun, attempt.until, _half(view, attempt), used=used)
+
+
+def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
+    if attempt.until is None:
+        return None
+    return view.now + timedelta(seconds=(attempt.until - view.now).total_seconds() / 2)
+
+
+def has_ended(run: VeleroRun) -> bool:
+    """Report whether the run is in its last phase."""
+    return run.phase in FINAL_PHASES
+
+
+def restarted(memory: Any) -> Any:
+    """Return the memory after a restart: a run in progress is lost, one that waits or finalizes continues."""
+    return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
+
+
+def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
+    """Return the run, in its next phase if that is due."""
+    if released(view, run.attempt):
+        attempt = begin(view, run.used, flow.seconds)
+        used = attempt.used_up(run.used)
+        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(view, attempt), used=used)
+    if run.until is not None and view.now >= run.until:
+        return _next(view, flow, run)
+    if run.half is not None and view.now >= run.half:
+        return attrs.evolve(run, half=None, status={**run.status, "progress": _progress(flow, run, run.total // 2)})
+    return run
+
+
+def under_way(run: VeleroRun) -> PassResult:
+    """Return a result that remembers the run and looks at it again when its next phase is due."""
+    return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
+
+
+def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
+    """Write the status with the object: without a status subresource, this increments the generation."""
+    if view.live is not None:
+        yield from change(view, {"status": dict(run.status)})
+
+
+def _progress(flow: Flow, run: VeleroRun, done: int) -> dict[str, int]:
+    # Velero omits zeros.
+    return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
+
+
+def _next(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
+    velero, outcome = view.behaviour.velero, run.attempt.outcome
+    partly = "PartiallyFailed" if outcome.ending is Ending.PARTIAL else ""
+    status = dict(run.status)
+    match run.phase:
+        case "InProgress" if outcome.ending in (Ending.FAIL, Ending.ERROR):
+            status["failureReason"] = outcome.message or "error uploading to the object storage"
+            return _end(view, run, status, "Failed")
+        case "InProgress":
+            status["progress"] = _progress(flow, run, run.total)
+            _count_problems(run, status)
+            if velero.plugin_operations:
+                status[f"{flow.operations}Attempted"] = velero.plugin_operations
+                return _enter(view, run, status, f"WaitingForPluginOperations{partly}", velero.plugin_seconds)
+            return _enter(view, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+        case "WaitingForPluginOperations" | "WaitingForPluginOperationsPartiallyFailed":
+            status[f"{flow.operations}Completed"] = velero.plugin_operations
+            return _enter(view, run, status, f"Finalizing{partly}", velero.finalize_seconds)
+        case _:
+            return _end(view, run, status, partly or "Completed")
+
+
+def _count_problems(run: VeleroRun, status: dict[str, Any]) -> None:
+    outcome = run.attempt.outcome
+    if outcome.ending is Ending.PARTIAL:
+        status["errors"] = outcome.errors
+    if outcome.warnings:
+        status["warnings"] = outcome.warnings
+
+
+def _enter(view: ObjectView, run: VeleroRun, status: dict[str, Any], phase: str, seconds: float) -> VeleroRun:
+    return attrs.evolve(run, status={**status, "phase": phase}, until=view.at(seconds), half=None)
+
+
+def _end(view: ObjectView, run: VeleroRun, status: dict[str, Any], phase: str) -> VeleroRun:
+    ended = {**status, "phase": phase, "completionTimestamp": view.timestamp()}
+    return attrs.evolve(run, status=ended, until=None, half=None)

@@ -1,0 +1,92 @@
+"""The content of Velero's object storage, and its expiration.
+
+Deleting a Backup object deletes no data: the storage sync creates the object again, with another uid.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, WipeMemories, moment_of
+from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import VELERO_BACKUP
+
+
+@attrs.frozen
+class Stored:
+    """A backup in the object storage. The sync at `sync_at` notices that its object is missing."""
+
+    manifest: Manifest
+    items: tuple[tuple[Kind, Manifest], ...] = ()
+    sync_at: datetime | None = None
+
+
+def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
+    """Report whether a backup or restore with that spec selects an object, by its namespace and its resource."""
+    names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
+    included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
+    namespace = metadata(item).get("namespace")
+    spaces = spec.get("includedNamespaces") or ("*",)
+    return (
+        ("*" in included or bool(names & set(included)))
+        and not names & set(excluded)
+        and ("*" in spaces or namespace in spaces)
+        and namespace not in (spec.get("excludedNamespaces") or ())
+    )
+
+
+def at_its_end(view: ObjectView) -> PassStep[PassResult]:
+    """Delete the object and its data when the backup expires."""
+    expires = moment_of(view.status.get("expiration"))
+    if expires is None or view.status.get("phase") == "FailedValidation":
+        return NOTHING
+    if view.now >= expires:
+        yield SimulatedDelete(view.ref, view.uid)
+        yield WipeMemories(view.ref)
+        return NOTHING
+    return PassResult(requeue_at=expires, interval=True)
+
+
+def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
+    """Keep a stored backup: a missing object is created again at the next sync."""
+    if view.live is not None:
+        result = yield from at_its_end(view)
+        return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
+    expires = moment_of(get_path(stored.manifest, "status", "expiration"))
+    if expires is not None and view.now >= expires:
+        return NOTHING
+    if view.ref in view.world or view.behaviour.velero.sync_seconds <= 0:
+        return PassResult(memory=stored, requeue_at=expires, interval=True)
+    if stored.sync_at is None:
+        stored = attrs.evolve(stored, sync_at=_next_sync(view))
+    if view.now < (stored.sync_at or view.now):
+        return PassResult(memory=stored, requeue_at=stored.sync_at)
+    yield SimulatedCreate(VELERO_BACKUP, _synced(view, stored))
+    return PassResult(memory=attrs.evolve(stored, sync_at=None))
+
+
+def _next_sync(view: ObjectView) -> datetime:
+    period = view.behaviour.velero.sync_seconds
+    return datetime.fromtimestamp((view.now.timestamp() // period + 1) * period, UTC)
+
+
+def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
+    """Return the stored object, including its status, which is kept as there is no status subresource."""
+    meta = metadata(stored.manifest)
+    marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
+    manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
+    return {
+        **manifest,
+        "metadata": {**manifest["metadata"], **marks},
+        "spec": stored.manifest["spec"],
+        "status": stored.manifest["status"],
+    }
+
+
+def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
+    """Return the stored objects of a Backup's name."""
+    records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
+    return records[-1].items if records else ()

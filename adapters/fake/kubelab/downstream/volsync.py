@@ -1,0 +1,283 @@
+"""VolSync: syncs by manual trigger, by schedule or without end, as its state machine writes them.
+
+Two of its habits mislead and are imitated on purpose. The manual trigger is copied to `lastManualSync` when a sync
+ends, not when it begins (`statemachine/machine.go`, transitionToCleaningUp). A failing mover is started again for ever,
+while Synchronizing stays True.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.attempts import Attempt, begin, released
+from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    moment_of,
+    with_condition,
+)
+from kubelab.downstream.cron import next_run
+from kubelab.simulation.durations import go_duration
+from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import (
+    PERSISTENT_VOLUME_CLAIM,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    SECRET,
+    VOLUME_SNAPSHOT,
+)
+from purekube.apimachinery.timestamps import format_time
+
+_MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
+_SYNCHRONIZING: Final = "Synchronizing"
+_PRUNE_DAYS: Final = 7
+_SHORTEST_PAUSE: Final = 1.0
+"""The pause between endless syncs in seconds, without which time could not pass."""
+
+
+@attrs.frozen
+class _Memory:
+    """The mover of one object. `wait` is the end of cleaning up, or the time when an error is checked again."""
+
+    attempt: Attempt | None = None
+    used: tuple[DownstreamRule, ...] = ()
+    wait: datetime | None = None
+
+
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting:
+        return NOTHING
+    memory = view.memory or _Memory()
+    match _reason(view):
+        case "WaitingForManual" | "WaitingForSchedule":
+            return (yield from _wait(view, memory))
+        case "CleaningUp":
+            return (yield from _clean_up(view, memory))
+        case _:
+            return (yield from _synchronize(view, memory))
+
+
+def _reason(view: ObjectView) -> str:
+    for item in view.status.get("conditions") or ():
+        if item.get("type") == _SYNCHRONIZING:
+            return str(item.get("reason"))
+    return ""
+
+
+def _is_due(view: ObjectView) -> bool:
+    """Report whether a sync is due.
+
+    A manual trigger precedes a schedule; without any trigger a sync is always due.
+    """
+    trigger = view.spec.get("trigger") or {}
+    if trigger.get("manual"):
+        return bool(trigger["manual"] != view.status.get("lastManualSync"))
+    if trigger.get("schedule"):
+        following = _following(view)
+        return following is not None and view.now >= following
+    return True
+
+
+def _following(view: ObjectView) -> datetime | None:
+    """Return when the schedule's next sync is due, counted from the last one."""
+    last = moment_of(view.status.get("lastSyncTime"))
+    return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
+
+
+def _wait(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    if _is_due(view):
+        return (yield from _synchronize(view, attrs.evolve(memory, attempt=None, wait=None)))
+    status = dict(view.status)
+    scheduled = _is_scheduled(view)
+    following = _following(view) if scheduled else None
+    status.pop("nextSyncTime", None)
+    if following is not None:
+        status["nextSyncTime"] = format_time(following)
+    reason = "WaitingForSchedule" if scheduled else "WaitingForManual"
+    message = "Waiting for next scheduled synchronization" if scheduled else "Waiting for manual trigger"
+    return (yield from _write_status(view, status, "False", reason, message, memory, following, interval=True))
+
+
+def _is_scheduled(view: ObjectView) -> bool:
+    trigger = view.spec.get("trigger") or {}
+    return bool(trigger.get("schedule")) and not trigger.get("manual")
+
+
+def _write_status(
+    view: ObjectView,
+    status: dict[str, Any],
+    value: str,
+    reason: str,
+    message: str,
+    memory: _Memory,
+    requeue_at: datetime | None,
+    *,
+    interval: bool = False,
+) -> PassStep[PassResult]:
+    new = {"type": _SYNCHRONIZING, "status": value, "reason": reason, "message": message}
+    status["conditions"] = with_condition(status.get("conditions") or (), new, view.now)
+    yield from change(view, {"status": status}, subresource="status")
+    return PassResult(
+        memory=memory, requeue_at=requeue_at, interval=interval, error=message if reason == "Error" else ""
+    )
+
+
+def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    """Continue a sync, or begin one."""
+    status = dict(view.status)
+    if "restic" in view.spec:
+        status.setdefault("restic", {})
+    problem = _problem(view)
+    if problem and memory.attempt is None and "lastSyncStartTime" not in status:
+        status["lastSyncStartTime"] = view.timestamp()
+        return (yield from _in_progress(view, status, attrs.evolve(memory, wait=view.now)))
+    if problem:
+        retry = view.at(view.behaviour.volsync.retry_seconds)
+        return (
+            yield from _write_status(view, status, "False", "Error", problem, attrs.evolve(memory, attempt=None), retry)
+        )
+    if memory.wait is not None and view.now < memory.wait:
+        return PassResult(memory=memory, requeue_at=memory.wait)
+    status.setdefault("lastSyncStartTime", view.timestamp())
+    if view.spec.get("paused"):  # the mover's Job is suspended and has no pods meanwhile
+        return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
+    attempt = memory.attempt
+    if attempt is None or released(view, attempt):
+        memory = _begin(view, memory)
+    elif attempt.until is not None and view.now >= attempt.until:
+        return (yield from _ended(view, status, memory, attempt))
+    return (yield from _in_progress(view, status, memory))
+
+
+def _begin(view: ObjectView, memory: _Memory) -> _Memory:
+    attempt = begin(view, memory.used, view.behaviour.volsync.sync_seconds)
+    return _Memory(attempt, attempt.used_up(memory.used))
+
+
+def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
+    due = memory.wait if memory.attempt is None else memory.attempt.until
+    endless = not view.spec.get("trigger")
+    return (
+        yield from _write_status(
+            view, status, "True", "SyncInProgress", "Synchronization in-progress", memory, due, interval=endless
+        )
+    )
+
+
+def _problem(view: ObjectView) -> str:
+    """Return what prevents a sync; empty if nothing does."""
+    mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
+    if mover is None:
+        return "a replication method must be specified"
+    if not view.behaviour.volsync.checks_references:
+        return ""
+    claim, secret = view.spec.get("sourcePVC") or get_path(mover, "destinationPVC"), get_path(mover, "repository")
+    for kind, name in ((PERSISTENT_VOLUME_CLAIM, claim), (SECRET, secret)):
+        if name and ObjectRef(kind, view.ref.namespace, name) not in view.world:
+            return f'{kind.kind} "{name}" not found'
+    return ""
+
+
+def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: Attempt) -> PassStep[PassResult]:
+    match attempt.outcome.ending:
+        case Ending.SUCCEED:
+            return (yield from _succeeded(view, status, memory))
+        case Ending.ERROR:
+            wait = view.at(view.behaviour.volsync.retry_seconds)
+            message = attempt.outcome.message or "timed out waiting for the volume"
+            return (
+                yield from _write_status(
+                    view, status, "False", "Error", message, attrs.evolve(memory, attempt=None, wait=wait), wait
+                )
+            )
+        case _:
+            logs = attempt.outcome.message or "Fatal: unable to open the repository"
+            status["latestMoverStatus"] = {"logs": logs, "result": "Failed"}
+            wait = view.at(view.behaviour.volsync.retry_seconds)
+            return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))
+
+
+def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
+    """End a sync. The trigger that the spec has now counts as done, as in VolSync."""
+    started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
+    status["lastSyncTime"] = view.timestamp()
+    status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
+    status["latestMoverStatus"] = {"logs": "processed 1 files in 0:01", "result": "Successful"}
+    status.pop("lastManualSync", None)
+    if manual := get_path(view.spec, "trigger", "manual"):
+        status["lastManualSync"] = manual
+    if _is_scheduled(view):
+        status["nextSyncTime"] = format_time(next_run(view.spec["trigger"]["schedule"], view.now))
+    status |= _restic(view) if view.ref.kind == REPLICATION_SOURCE else _image(view)
+    shortest = 0.0 if view.spec.get("trigger") else _SHORTEST_PAUSE
+    wait = view.at(max(view.behaviour.volsync.cleanup_seconds, shortest))
+    return (
+        yield from _write_status(
+            view, status, "False", "CleaningUp", "Cleaning up", attrs.evolve(memory, attempt=None, wait=wait), wait
+        )
+    )
+
+
+def _restic(view: ObjectView) -> dict[str, Any]:
+    if "restic" not in view.spec:
+        return {}
+    restic = dict(view.status.get("restic") or {})
+    created = metadata(view.live or {}).get("creationTimestamp")
+    pruned = moment_of(restic.get("lastPruned") or created) or view.now
+    days = get_path(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
+    if view.now >= pruned + timedelta(days=days):
+        restic["lastPruned"] = view.timestamp()
+    if unlock := get_path(view.spec, "restic", "unlock"):
+        restic["lastUnlocked"] = unlock
+    return {"restic": restic}
+
+
+def _image(view: ObjectView) -> dict[str, Any]:
+    """Return the claim that was written to, or the name of the snapshot of it."""
+    mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
+    if get_path(mover, "copyMethod") == "Snapshot":
+        name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"
+        return {"latestImage": {"apiGroup": VOLUME_SNAPSHOT.group, "kind": VOLUME_SNAPSHOT.kind, "name": name}}
+    name = get_path(mover, "destinationPVC") or f"volsync-{view.ref.name}-dst"
+    return {"latestImage": {"apiGroup": "", "kind": PERSISTENT_VOLUME_CLAIM.kind, "name": name}}
+
+
+def _clean_up(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    if memory.wait is not None and view.now < memory.wait:
+        return PassResult(memory=memory, requeue_at=memory.wait, interval=not view.spec.get("trigger"))
+    return (yield from _wait(view, attrs.evolve(memory, wait=None)))
+
+
+def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+    """Return the objects that wait for a claim or Secret of the namespace."""
+    if ref.kind not in (PERSISTENT_VOLUME_CLAIM, SECRET):
+        return []
+    kinds = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
+    return [
+        other
+        for other, manifest in world.items()
+        if other.kind in kinds and other.namespace == ref.namespace and _names(manifest, ref.name)
+    ]
+
+
+def _names(manifest: Manifest, name: str) -> bool:
+    spec = manifest.get("spec") or {}
+    mover = next((spec[key] for key in _MOVERS if key in spec), None)
+    return name in (spec.get("sourcePVC"), get_path(mover, "destinationPVC"), get_path(mover, "repository"))
+
+
+VOLSYNC: Final = DownstreamController(
+    "volsync-manager",
+    (REPLICATION_SOURCE, REPLICATION_DESTINATION),
+    _reconcile,
+    watches=(PERSISTENT_VOLUME_CLAIM, SECRET),
+    wakes=_wakes,
+)
+"""VolSync; its name is the field manager of its writes."""

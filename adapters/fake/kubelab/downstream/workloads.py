@@ -1,0 +1,231 @@
+"""Deployment, StatefulSet and DaemonSet: the statuses that their controllers write, without any pods.
+
+The real controllers' habits are imitated: zero counts are omitted, a new generation is observed with a delay, a rollout
+takes a pod at a time, and a Deployment without progress reports that after its deadline and continues to try.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from kubelab.downstream.attempts import begin, released
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    earliest,
+    with_condition,
+)
+from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from kubelab.downstream.rollout import Pods, Rollout
+from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.manifest import content_hash, metadata
+
+_DAEMON_COUNTS: Final = frozenset(
+    ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+)
+_LATE: Final = 600.0
+"""The seconds without progress after which a Deployment reports that, if it sets no deadline."""
+
+
+StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
+
+
+@attrs.frozen
+class _Noticed:
+    """A generation that the controller has not observed yet, and what it knew before."""
+
+    generation: int
+    until: datetime
+    before: Rollout | None
+
+
+def _reconciling(
+    want_of: Callable[[ObjectView], int], status_of: StatusOf, always: frozenset[str] = frozenset()
+) -> Callable[[ObjectView], PassStep[PassResult]]:
+    """Return a reconcile function for workloads; `always` are the counts that are written even if zero."""
+
+    def reconcile(view: ObjectView) -> PassStep[PassResult]:
+        if view.live is None or view.deleting:
+            return NOTHING
+        noticed = _notice(view)
+        if noticed is not None:
+            return PassResult(memory=noticed, requeue_at=noticed.until)
+        memory = _rollout(view, want_of(view))
+        pods = memory.at(view.now)
+        status = {key: value for key, value in status_of(view, memory, pods).items() if value != 0 or key in always}
+        due = earliest(memory.next_step(view.now), _deadline(view, memory, pods))
+        yield from _write_status(view, status)
+        return PassResult(memory=memory, requeue_at=due)
+
+    return reconcile
+
+
+def _generation(view: ObjectView) -> int:
+    return int(metadata(view.live or {}).get("generation") or 0)
+
+
+def _notice(view: ObjectView) -> _Noticed | None:
+    """Return a new generation until the delay of its observation is over, else None."""
+    memory, generation = view.memory, _generation(view)
+    if isinstance(memory, Rollout) and memory.generation == generation:
+        return None
+    if isinstance(memory, _Noticed) and memory.generation == generation:
+        return memory if view.now < memory.until else None
+    seconds = view.behaviour.workloads.observe_seconds
+    return _Noticed(generation, view.at(seconds), _known(memory)) if seconds > 0 else None
+
+
+def _known(memory: Any) -> Rollout | None:
+    match memory:
+        case Rollout():
+            return memory
+        case _Noticed(before=before):
+            return before
+        case _:
+            return None
+
+
+def _rollout(view: ObjectView, want: int) -> Rollout:
+    """Return the present rollout, or a new one for another template or number of pods."""
+    generation, template = _generation(view), content_hash(view.spec.get("template"))
+    known = _known(view.memory)
+    if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):
+        return attrs.evolve(known, generation=generation)
+    behaviour = view.behaviour.workloads
+    used = () if known is None else known.attempt.used_up(known.used)
+    attempt = begin(view, used, behaviour.ready_seconds)
+    seconds = attempt.outcome.seconds if attempt.outcome.seconds is not None else behaviour.ready_seconds
+    before = 0 if known is None else _ready_before(known, view.now)
+    same = known is not None and known.template == template
+    began = view.now - timedelta(seconds=seconds * min(before, want) if same else 0)
+    return Rollout(generation, template, 0 if same else before, want, began, seconds, attempt, used)
+
+
+def _ready_before(known: Rollout, now: datetime) -> int:
+    pods = known.at(now)
+    return pods.ready + pods.left
+
+
+def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]:
+    yield from change(view, {"status": status}, subresource="status")
+
+
+def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
+    """Return when a Deployment without progress reports that."""
+    if view.ref.kind != DEPLOYMENT or pods.done:
+        return None
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
+    return late if view.now < late else None
+
+
+def _progress_deadline(view: ObjectView) -> float:
+    return float(view.spec.get("progressDeadlineSeconds") or _LATE)
+
+
+# --- Deployment ------------------------------------------------------------------------------------------------------
+
+
+def _replicas(view: ObjectView) -> int:
+    return int(view.spec.get("replicas", 1))
+
+
+def _deployment(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    total, available = pods.updated + pods.left, pods.ready + pods.left
+    conditions = view.status.get("conditions") or []
+    for condition in (_available(available, memory), _progressing(view, memory, pods)):
+        conditions = with_condition(conditions, condition, view.now, lastUpdateTime=view.timestamp())
+    return {
+        "observedGeneration": memory.generation,
+        "replicas": total,
+        "updatedReplicas": pods.updated,
+        "readyReplicas": available,
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, total - available),
+        "conditions": conditions,
+    }
+
+
+def _available(available: int, memory: Rollout) -> dict[str, Any]:
+    enough = available >= memory.want
+    return {
+        "type": "Available",
+        "status": "True" if enough else "False",
+        "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+    }
+
+
+def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    name = f"{view.ref.name}-{memory.template[:10]}"
+    late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
+    if pods.done:
+        status, reason, said = "True", "NewReplicaSetAvailable", "has successfully progressed."
+    elif view.now >= late:
+        status, reason, said = "False", "ProgressDeadlineExceeded", "has timed out progressing."
+    else:
+        status, reason, said = "True", "ReplicaSetUpdated", "is progressing."
+    return {"type": "Progressing", "status": status, "reason": reason, "message": f'ReplicaSet "{name}" {said}'}
+
+
+# --- StatefulSet and DaemonSet ---------------------------------------------------------------------------------------
+
+
+def _left_in_place(memory: Rollout, pods: Pods) -> int:
+    """Return how many earlier pods remain.
+
+    They are removed before their replacements start, so there are never too many.
+    """
+    return max(0, min(pods.left, memory.want - pods.updated))
+
+
+def _stateful_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    newest = f"{view.ref.name}-{memory.template[:10]}"
+    current = view.status.get("currentRevision") or newest
+    left = _left_in_place(memory, pods)
+    ready = pods.ready + left
+    return {
+        "observedGeneration": memory.generation,
+        "replicas": pods.updated + left,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "currentReplicas": left or (pods.ready if pods.done or current == newest else 0),
+        "updatedReplicas": pods.updated,
+        "currentRevision": newest if pods.done else current,
+        "updateRevision": newest,
+    }
+
+
+def _daemon_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
+    left = _left_in_place(memory, pods)
+    ready = pods.ready + left
+    return {
+        "observedGeneration": memory.generation,
+        "desiredNumberScheduled": memory.want,
+        "currentNumberScheduled": memory.want,
+        "updatedNumberScheduled": pods.updated,
+        "numberReady": ready,
+        "numberMisscheduled": 0,
+        "numberAvailable": ready,
+        "numberUnavailable": memory.want - ready,
+    }
+
+
+def _nodes(view: ObjectView) -> int:
+    return view.behaviour.workloads.nodes
+
+
+WORKLOADS: Final = (
+    DownstreamController("deployment-controller", (DEPLOYMENT,), _reconciling(_replicas, _deployment)),
+    DownstreamController(
+        "statefulset-controller",
+        (STATEFUL_SET,),
+        _reconciling(_replicas, _stateful_set, frozenset(("replicas", "availableReplicas"))),
+    ),
+    DownstreamController("daemonset-controller", (DAEMON_SET,), _reconciling(_nodes, _daemon_set, _DAEMON_COUNTS)),
+)
+"""The controllers of workloads; their names are the field managers of their writes."""

@@ -1,0 +1,35 @@
+"""A simulated Flux: source-controller and helm-controller that write what the real ones write (RUN-9)."""
+
+from kubelab.flux.behaviour import (
+    Action,
+    ChartHook,
+    FluxBehaviour,
+    FluxOutcome,
+    OutcomeKind,
+    PullStage,
+    ReleaseRule,
+    SourceFault,
+    SourceOutcome,
+    SourceRule,
+)
+from kubelab.flux.crds import flux_crds
+from kubelab.flux.helm_storage import Workload
+from kubelab.flux.run import run
+from kubelab.flux.simulator import FluxSimulator
+
+__all__ = [
+    "Action",
+    "ChartHook",
+    "FluxBehaviour",
+    "FluxOutcome",
+    "FluxSimulator",
+    "OutcomeKind",
+    "PullStage",
+    "ReleaseRule",
+    "SourceFault",
+    "SourceOutcome",
+    "SourceRule",
+    "Workload",
+    "flux_crds",
+    "run",
+]

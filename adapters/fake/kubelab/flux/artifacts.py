@@ -1,0 +1,120 @@
+"""Artifacts in a source's status, and source-controller's messages for failures."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from kubelab.flux.behaviour import PullAnswer, PullRequest, SourceFault
+from kubelab.flux.versions import sha256_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.timestamps import format_time
+
+IMAGE_VERSION: Final = "org.opencontainers.image.version"
+"""The annotation of a pushed chart with its version.
+
+An artifact has it if its revision does not contain the version.
+"""
+_STORAGE: Final = "http://source-controller.flux-system.svc.cluster.local."
+
+
+def _folder(ref: ObjectRef) -> str:
+    return f"{ref.kind.kind.lower()}/{ref.namespace}/{ref.name}"
+
+
+def storage_url(ref: ObjectRef, file_name: str) -> str:
+    """Return the URL at which source-controller serves a file of this source."""
+    return f"{_STORAGE}/{_folder(ref)}/{file_name}"
+
+
+def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
+    """Return a stored artifact. Digest and size are those of the stored file, not of the pulled one."""
+    digest = sha256_of(f"{ref.kind.kind}:{revision}")
+    return {
+        "digest": digest,
+        "lastUpdateTime": format_time(now),
+        "path": f"{_folder(ref)}/{file_name}",
+        "revision": revision,
+        "size": 1024 + int(digest[-4:], 16),
+        "url": storage_url(ref, file_name),
+    }
+
+
+def has_revision(manifest: Manifest, revision: str) -> bool:
+    """Report whether the source has an artifact of that revision."""
+    return bool(revision) and get_path(manifest, "status", "artifact", "revision") == revision
+
+
+def _host(url: str) -> tuple[str, str]:
+    host, _, path = url.partition("://")[2].partition("/")
+    return host, path
+
+
+def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
+    """Return reason and message of FetchFailed on an OCIRepository. A registry's 401 is OCIArtifactPullFailed."""
+    host, path = _host(request.url)
+    address = f"https://{host}/v2/{path}/manifests/{request.version}"
+    match answer.fault:
+        case SourceFault.CREDENTIALS:
+            return "AuthenticationFailed", f"failed to get credential: {answer.message or 'invalid pull secret'}"
+        case SourceFault.INVALID_URL:
+            detail = answer.message or f"could not parse reference: {path}"
+            return "URLInvalid", f"URL validation failed for '{request.url}': {detail}"
+        case SourceFault.CORRUPT:
+            return "OCIArtifactLayerOperationFailed", answer.message or "no layers found in artifact"
+        case SourceFault.UNAUTHORIZED:
+            detail = answer.message or f"GET {address}: UNAUTHORIZED: authentication required"
+        case SourceFault.NOT_FOUND:
+            detail = answer.message or f"GET {address}: MANIFEST_UNKNOWN: manifest unknown; map[Tag:{request.version}]"
+        case _:
+            detail = answer.message or f'Get "https://{host}/v2/": dial tcp: lookup {host}: no such host'
+    return "OCIArtifactPullFailed", f"failed to determine artifact digest: {detail}"
+
+
+def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
+    """Return reason and message of FetchFailed on a HelmRepository."""
+    index = f"{request.url.rstrip('/')}/index.yaml"
+    match answer.fault:
+        case SourceFault.CREDENTIALS:
+            return "AuthenticationFailed", answer.message or "failed to get authentication secret"
+        case SourceFault.INVALID_URL:
+            detail = answer.message or f'parse "{request.url}": invalid character in host name'
+            return "URLInvalid", f"invalid Helm repository URL: {detail}"
+        case SourceFault.CORRUPT:
+            detail = answer.message or "failed to load index: no API version specified"
+            return "IndexationFailed", f"failed to load Helm repository from index YAML: {detail}"
+        case SourceFault.UNAUTHORIZED:
+            detail = answer.message or f"failed to cache index: failed to fetch {index} : 401 Unauthorized"
+        case SourceFault.NOT_FOUND:
+            detail = answer.message or f"failed to cache index: failed to fetch {index} : 404 Not Found"
+        case _:
+            host = _host(request.url)[0]
+            detail = answer.message or f'failed to cache index: Get "{index}": dial tcp: lookup {host}: no such host'
+    return "Failed", f"failed to fetch Helm repository index: {detail}"
+
+
+def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
+    """Return reason and message of FetchFailed on a HelmChart."""
+    match answer.fault:
+        case SourceFault.NOT_FOUND:
+            detail = answer.message or (
+                f"failed to get chart version for remote reference: "
+                f"no '{request.chart}' chart with version matching '{request.version}' found"
+            )
+            return "InvalidChartReference", f"invalid chart reference: {detail}"
+        case SourceFault.UNAUTHORIZED:
+            detail = answer.message or "failed to download chart for remote reference: 401 Unauthorized"
+            return (
+                "AuthenticationFailed",
+                f"failed to authenticate with the Helm repository: chart pull error: {detail}",
+            )
+        case SourceFault.CREDENTIALS:
+            return "AuthenticationFailed", answer.message or "failed to get authentication secret"
+        case SourceFault.INVALID_URL:
+            return "URLInvalid", f"invalid Helm repository URL: {answer.message or request.url}"
+        case _:
+            detail = answer.message or "failed to download chart for remote reference: i/o timeout"
+            return "ChartPullError", f"chart pull error: {detail}"
+
+
+def not_found(kind: Kind, name: str) -> str:
+    """Return the message of a cached client for an object that does not exist."""
+    return f'{kind.kind}.{kind.group} "{name}" not found'

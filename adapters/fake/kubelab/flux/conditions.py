@@ -1,0 +1,153 @@
+"""Status conditions by the rules of the libraries that both Flux controllers share (fluxcd/pkg).
+
+Three of these rules mislead readers of a status and are imitated on purpose: a condition's `lastTransitionTime` changes
+with its reason and message, too, its `observedGeneration` is always that of the object it is written to, and a write
+merges into whatever generation the object has by then.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.timestamps import format_time
+
+FluxCondition: TypeAlias = Mapping[str, Any]
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+RELEASED: Final = "Released"
+REMEDIATED: Final = "Remediated"
+TEST_SUCCESS: Final = "TestSuccess"
+DRIFTED: Final = "Drifted"
+FETCH_FAILED: Final = "FetchFailed"
+BUILD_FAILED: Final = "BuildFailed"
+STORAGE_OPERATION_FAILED: Final = "StorageOperationFailed"
+ARTIFACT_OUTDATED: Final = "ArtifactOutdated"
+ARTIFACT_IN_STORAGE: Final = "ArtifactInStorage"
+SOURCE_VERIFIED: Final = "SourceVerified"
+
+_FIRST: Final = {STALLED: 0, RECONCILING: 1, READY: 2}
+_MAX_MESSAGE: Final = 32768
+
+
+def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
+    """Return the object's conditions in their stored order."""
+    conditions = get_path(manifest, "status", "conditions")
+    return conditions if isinstance(conditions, Sequence) else ()
+
+
+def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
+    """Return the condition of that type, if the object has it."""
+    return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
+
+
+def status_of(manifest: Manifest, type_: str) -> str:
+    """Return `True`, `False` or `Unknown`; empty if the object has no such condition."""
+    flux_condition = condition(manifest, type_)
+    return "" if flux_condition is None else str(flux_condition["status"])
+
+
+def is_stalled(manifest: Manifest) -> bool:
+    """Report whether the object is stalled and not also reconciling."""
+    return status_of(manifest, STALLED) == "True" and status_of(manifest, RECONCILING) != "True"
+
+
+def is_reconciling(manifest: Manifest) -> bool:
+    """Report whether the object is reconciling and not also stalled."""
+    return status_of(manifest, RECONCILING) == "True" and status_of(manifest, STALLED) != "True"
+
+
+def is_ready(manifest: Manifest) -> bool:
+    """Report whether the object is ready by Flux's own rule: Ready=True, and neither stalled nor reconciling."""
+    return status_of(manifest, READY) == "True" and not is_stalled(manifest) and not is_reconciling(manifest)
+
+
+def _order(item: FluxCondition) -> tuple[int, int, int, str]:
+    type_ = item["type"]
+    if type_ in _FIRST:
+        return (0, _FIRST[type_], 0, "")
+    return (1, 0, -int(item.get("observedGeneration", 0)), type_)
+
+
+def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
+    return all(left.get(key) == right.get(key) for key in ("type", "status", "reason", "message"))
+
+
+def with_condition(
+    conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
+) -> list[FluxCondition]:
+    """Return `conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
+    old = next((item for item in conditions if item["type"] == new["type"]), None)
+    # The time changes with the reason and the message, too, contrary to the API conventions.
+    moved = now if old is None or not _same_state(old, new) else None
+    changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
+    if old is None and new.get("lastTransitionTime"):
+        changed = new["lastTransitionTime"]
+    # The schema of every CRD with metav1.Condition refuses a longer message.
+    message = new["message"] if len(new["message"]) <= _MAX_MESSAGE else new["message"][: _MAX_MESSAGE - 3] + "..."
+    entry = {
+        "type": new["type"],
+        "status": new["status"],
+        "reason": new["reason"],
+        "message": message,
+        "lastTransitionTime": changed,
+        "observedGeneration": generation,
+    }
+    return sorted([*without_condition(conditions, new["type"]), entry], key=_order)
+
+
+def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[FluxCondition]:
+    """Return `conditions` without the one of that type."""
+    return [item for item in conditions if item["type"] != type_]
+
+
+def merge_conditions(
+    latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
+) -> list[FluxCondition]:
+    """Merge a controller's changes of conditions, from `before` to `after`, into the live object's conditions.
+
+    Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
+    of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).
+    """
+    generation = int(get_path(latest, "metadata", "generation") or 0)
+    known = {item["type"]: item for item in before}
+    merged: list[FluxCondition] = list(conditions_of(latest))
+    for item in after:
+        if known.get(item["type"]) != item:
+            merged = with_condition(merged, item, generation=generation, now=now)
+    for type_ in known.keys() - {item["type"] for item in after}:
+        merged = without_condition(merged, type_)
+    return merged
+
+
+def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
+    match item["status"], item["type"] in negative:
+        case "True", True:
+            return 0
+        case "False", False:
+            return 1
+        case "True", False:
+            return 2
+        case "False", True:
+            return 3
+        case _:
+            return 4
+
+
+def summarize(
+    conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
+) -> tuple[str, str, str] | None:
+    """Return status, reason and message of the Ready condition that source-controller derives; None without conditions.
+
+    The worst group decides the status, the first of `scope` within it the reason and the message.
+    """
+    considered = [item for item in conditions if item["type"] in scope]
+    if not considered:
+        return None
+    worst = min(_priority(item, negative) for item in considered)
+    group = [item for item in considered if _priority(item, negative) == worst]
+    top = min(group, key=lambda item: scope.index(item["type"]))
+    status = {0: "False", 1: "False", 2: "True", 3: "True"}.get(worst, "Unknown")
+    return status, str(top["reason"]), str(top["message"])

@@ -1,0 +1,167 @@
+"""The working copy of an object during one pass of a controller."""
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kubelab.flux.conditions import (
+    DRIFTED,
+    FETCH_FAILED,
+    READY,
+    RECONCILING,
+    STALLED,
+    condition,
+    conditions_of,
+    status_of,
+    with_condition,
+    without_condition,
+)
+from kubelab.flux.writes import write_difference
+from kubelab.simulation.effects import PassStep, PostEvent, Sleep
+from purekube.apimachinery.errors import Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.timestamps import format_time
+
+FINALIZER = "finalizers.fluxcd.io"
+"""The finalizer of both controllers, on HelmReleases and on sources."""
+
+REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
+
+_NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrected", "HelmChartCreated")
+"""The reasons of Events of type Normal, in addition to those that end with `Succeeded`."""
+
+
+class Draft:
+    """The working copy of one object, and the pass's clock.
+
+    The spec remains as it was when the pass began: a controller busy with an upgrade does not see later changes.
+    `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted like the
+    others: its second change in one pass conflicts with the first, and the pass fails. Without `events` no Events are
+    posted.
+    """
+
+    def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:
+        self.object: dict[str, Any] = copy.deepcopy(dict(manifest))
+        self.ref: ObjectRef = ref_of(manifest, kind)
+        self.now = now
+        self._before: dict[str, Any] = copy.deepcopy(self.object)
+        self._drift_written = False
+        self._events: list[PostEvent] | None = [] if events else None
+        self.had_failed = status_of(manifest, FETCH_FAILED) == "True"
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec that this pass works on."""
+        return int(get_path(self.object, "metadata", "generation") or 0)
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec that this pass works on."""
+        spec = self.object.get("spec")
+        return spec if isinstance(spec, Mapping) else {}
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status, to be changed in place."""
+        status: dict[str, Any] = self.object.setdefault("status", {})
+        return status
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The object's annotations."""
+        annotations = metadata(self.object).get("annotations")
+        return annotations if isinstance(annotations, Mapping) else {}
+
+    @property
+    def deleting(self) -> bool:
+        """True if the object has a deletion timestamp."""
+        return bool(metadata(self.object).get("deletionTimestamp"))
+
+    @property
+    def has_finalizer(self) -> bool:
+        """True if the object has Flux's finalizer."""
+        return FINALIZER in (metadata(self.object).get("finalizers") or ())
+
+    def add_finalizer(self) -> None:
+        """Add Flux's finalizer."""
+        meta = self.object["metadata"]
+        meta["finalizers"] = [*(meta.get("finalizers") or ()), FINALIZER]
+
+    def remove_finalizer(self) -> None:
+        """Remove Flux's finalizer, if the object has it."""
+        if self.has_finalizer:
+            meta = self.object["metadata"]
+            meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
+
+    def mark(self, type_: str, status: str, reason: str, message: str) -> None:
+        """Set a condition for this pass's generation."""
+        new = {"type": type_, "status": status, "reason": reason, "message": message}
+        self.status["conditions"] = with_condition(
+            conditions_of(self.object), new, generation=self.generation, now=self.now
+        )
+
+    def report(self, type_: str, status: str, reason: str, message: str) -> None:
+        """Set a condition for this pass's generation, and post an Event with its message."""
+        self.mark(type_, status, reason, message)
+        self.tell(reason, message)
+
+    def tell(self, reason: str, message: str) -> None:
+        """Post an Event with the next patch, if Events are posted at all."""
+        if self._events is not None:
+            kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
+            uid = str(metadata(self.object).get("uid", ""))
+            self._events.append(PostEvent(self.ref, uid, kind, reason, message, self.timestamp()))
+
+    def unmark(self, type_: str) -> None:
+        """Remove a condition."""
+        if condition(self.object, type_) is not None:
+            self.status["conditions"] = without_condition(conditions_of(self.object), type_)
+
+    def mark_reconciling(self, reason: str, message: str) -> None:
+        """Set Reconciling=True, which removes Stalled."""
+        self.unmark(STALLED)
+        self.mark(RECONCILING, "True", reason, message)
+
+    def mark_stalled(self, reason: str, message: str) -> None:
+        """Set Stalled=True, which removes Reconciling."""
+        self.unmark(RECONCILING)
+        self.mark(STALLED, "True", reason, message)
+
+    def progress(self, message: str, *, drift: bool) -> None:
+        """Set Reconciling=True, and Ready=Unknown if the artifact is out of date or was never ready."""
+        self.mark_reconciling("Progressing", message)
+        ready = condition(self.object, READY)
+        if drift or ready is None or ready["status"] == "Unknown":
+            self.mark(READY, "Unknown", "Progressing", message)
+
+    def handle_request(self) -> None:
+        """Echo the token of a manual request in the status."""
+        token = self.annotations.get(REQUESTED_AT)
+        if token is not None:
+            self.status["lastHandledReconcileAt"] = token
+
+    def timestamp(self) -> str:
+        """Return the current time in the format of a status."""
+        return format_time(self.now)
+
+    def sleep(self, seconds: float) -> PassStep[None]:
+        """Be busy for `seconds`."""
+        if seconds > 0:
+            self.now = yield Sleep(seconds)
+
+    def patch(self, *, observed: bool = False) -> PassStep[None]:
+        """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
+        if observed:
+            self.status["observedGeneration"] = self.generation
+        events, self._events = self._events or [], None if self._events is None else []
+        yield from events
+        before, self._before = self._before, copy.deepcopy(self.object)
+        if before == self._before:
+            return
+        drifted = condition(self.object, DRIFTED)
+        moved = drifted is not None and drifted != condition(before, DRIFTED)
+        conflict, self._drift_written = moved and self._drift_written, moved or self._drift_written
+        yield from write_difference(self.ref, before, self._before, self.now, conditions=not conflict)
+        if conflict:
+            raise Stale(f'error patching conditions: The condition "{DRIFTED}" was modified by a different process')

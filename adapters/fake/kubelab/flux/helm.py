@@ -1,0 +1,244 @@
+"""helm-controller: one pass over a HelmRelease.
+
+Behaviour that misleads naive readers of its status is imitated with care
+(`internal/controller/helmrelease_controller.go`): Reconciling=True at the start of every pass while Ready stays True;
+`observedGeneration` that does not advance while waiting or retrying; conditions written before the rest of the status;
+a new chart of an OCI source without a new generation; failures of the previous request that stay until the next attempt
+begins.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from kubelab.flux.conditions import READY, condition
+from kubelab.flux.draft import REQUESTED_AT, Draft
+from kubelab.flux.helm_inputs import (
+    Refused,
+    compose_values,
+    find_source,
+    load_chart,
+    source_problem,
+    unready_dependency,
+)
+from kubelab.flux.helm_release import release
+from kubelab.flux.helm_removal import uninstall
+from kubelab.flux.helm_request import Chart, HelmRequest, HelmValues
+from kubelab.flux.helm_spec import HelmSpec
+from kubelab.flux.questions import can_impersonate
+from kubelab.simulation.effects import (
+    REQUEUE,
+    ControllerResult,
+    PassStep,
+    SimulatedApply,
+    SimulatedDelete,
+    done,
+    failed,
+    waiting,
+)
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE
+
+HELM_CONTROLLER: Final = "helm-controller"
+"""The field manager of all writes of helm-controller."""
+
+FORCE_AT: Final = "reconcile.fluxcd.io/forceAt"
+RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
+
+_COUNTERS: Final = ("failures", "installFailures", "upgradeFailures")
+_RECOVERING: Final = "reconciliation in progress"
+
+
+def reconcile_helm_release(
+    manifest: Manifest,
+    now: datetime,
+    *,
+    dependency_requeue: float = 30.0,
+    ready_stuck_unknown: bool = False,
+    events: bool = False,
+) -> PassStep[ControllerResult]:
+    """Reconcile a HelmRelease. `dependency_requeue` is the seconds until a missing source is checked again."""
+    draft = Draft(manifest, HELM_RELEASE, now, events=events)
+    spec = HelmSpec.of(manifest)
+    result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
+    draft.handle_request()
+    # Waiting, an error or an immediate requeue does not count as having observed the generation.
+    yield from draft.patch(observed=not result.retries)
+    return result
+
+
+def _pass(
+    draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool
+) -> PassStep[ControllerResult]:
+    if draft.deleting:
+        return (yield from _delete(draft, spec))
+    if not draft.has_finalizer:
+        draft.add_finalizer()
+        return REQUEUE
+    if draft.spec.get("suspend"):
+        # A suspended pass ends without an error, so observedGeneration advances while Ready stays as it was.
+        return done()
+    yield from _keep_chart_object(draft, spec)
+    # helm-controller does this at every interval, too: Reconciling=True does not mean a change, and Ready stays True.
+    draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
+    yield from draft.patch()
+    prepared = yield from _prepare(draft, spec, dependency_requeue)
+    if not isinstance(prepared, HelmRequest):
+        return prepared
+    if _target_changed(prepared):
+        return (yield from _reinstall(draft, spec))
+    forced = _begin_attempt(prepared)
+    return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
+
+
+def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | ControllerResult]":
+    problem = yield from unready_dependency(draft, spec)
+    if problem:
+        draft.report(READY, "False", "DependencyNotReady", problem)
+        return waiting(dependency_requeue)
+    source = yield from find_source(draft, spec)
+    if isinstance(source, Refused):
+        draft.mark(READY, "False", "ArtifactFailed", source.message)
+        return failed(source.message)
+    problem = source_problem(source)
+    if problem:
+        draft.mark(READY, "False", "SourceNotReady", problem)
+        return waiting(dependency_requeue)
+    values = yield from compose_values(draft, spec)
+    if isinstance(values, Refused):
+        draft.report(READY, "False", "ValuesError", values.message)
+        return failed(values.message)
+    _recover(draft)
+    return HelmRequest(draft, spec, load_chart(source), values)
+
+
+def _recover(draft: Draft) -> None:
+    """Clear a failure of prerequisites, as all are present now."""
+    reason = (condition(draft.object, READY) or {}).get("reason")
+    if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
+        draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
+
+
+def _target_changed(request: HelmRequest) -> bool:
+    status, spec = request.draft.status, request.spec
+    if not status.get("storageNamespace") or not request.history:
+        return False
+    entry = request.history[0]
+    installed = (status["storageNamespace"], entry["namespace"], entry["name"])
+    if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
+        return True
+    reinstall = get_path(spec.raw, "upgrade", "chartNameChangeStrategy") == "Reinstall"
+    return reinstall and bool(entry["chartName"] != request.chart.name)
+
+
+def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
+    error = yield from uninstall(draft, spec)
+    if error:
+        return failed(error)
+    for field in ("history", "storageNamespace", *_COUNTERS):
+        draft.status.pop(field, None)
+    return REQUEUE
+
+
+def _begin_attempt(request: HelmRequest) -> bool:
+    """Record what is attempted; return whether a forced release was requested."""
+    draft, chart, values = request.draft, request.chart, request.values
+    draft.status["storageNamespace"] = request.spec.storage_namespace
+    reset = _token(draft, RESET_AT, "lastHandledResetAt")
+    if _asks_for_something_new(draft, chart, values) or reset:
+        for counter in _COUNTERS:
+            draft.status.pop(counter, None)
+    draft.status["lastAttemptedGeneration"] = draft.generation
+    draft.status["lastAttemptedRevision"] = chart.version
+    draft.status["lastAttemptedConfigDigest"] = values.digest
+    draft.status.pop("lastAttemptedRevisionDigest", None)
+    if chart.oci_digest:
+        draft.status["lastAttemptedRevisionDigest"] = chart.oci_digest
+    return _token(draft, FORCE_AT, "lastHandledForceAt")
+
+
+def _asks_for_something_new(draft: Draft, chart: Chart, values: HelmValues) -> bool:
+    attempted = tuple(
+        draft.status.get(field)
+        for field in ("lastAttemptedGeneration", "lastAttemptedRevision", "lastAttemptedConfigDigest")
+    )
+    return attempted != (draft.generation, chart.version, values.digest)
+
+
+def _token(draft: Draft, annotation: str, handled: str) -> bool:
+    """Report whether the annotation requests something now: its token must be that of requestedAt, and new."""
+    token = draft.annotations.get(annotation)
+    if token is None:
+        return False
+    seen, draft.status[handled] = draft.status.get(handled), token
+    requested = draft.annotations.get(REQUESTED_AT)
+    # forceAt and resetAt count only if they equal the token of requestedAt.
+    return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
+
+
+def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
+    """Create, move or remove the HelmChart that `spec.chart` describes."""
+    template = get_path(draft.spec, "chart")
+    namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
+    wanted = f"{namespace}/{spec.chart_object}" if template else ""
+    known = str(draft.status.get("helmChart", ""))
+    if known and known != wanted:
+        yield from _drop_chart_object(draft)
+    if not template:
+        return
+    if not known:
+        source = f"{get_path(template, 'spec', 'sourceRef', 'kind')}/{namespace}"
+        source += f"/{get_path(template, 'spec', 'sourceRef', 'name')}"
+        draft.tell("HelmChartCreated", f"Created HelmChart/{wanted} with SourceRef '{source}'")
+    yield SimulatedApply(HELM_CHART, _chart_manifest(draft, spec, namespace))
+    draft.status["helmChart"] = wanted
+
+
+def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
+    asked = get_path(draft.spec, "chart", "spec") or {}
+    meta = get_path(draft.spec, "chart", "metadata") or {}
+    manifest = HELM_CHART.manifest(spec.chart_object, namespace)
+    owner = {"helm.toolkit.fluxcd.io/name": spec.name, "helm.toolkit.fluxcd.io/namespace": spec.namespace}
+    manifest["metadata"]["labels"] = {**meta.get("labels", {}), **owner}
+    if meta.get("annotations"):
+        manifest["metadata"]["annotations"] = dict(meta["annotations"])
+    manifest["spec"] = {
+        "chart": asked.get("chart"),
+        "interval": asked.get("interval") or spec.raw["interval"],
+        "reconcileStrategy": asked.get("reconcileStrategy", "ChartVersion"),
+        "sourceRef": {key: get_path(asked, "sourceRef", key) for key in ("kind", "name")},
+        "version": asked.get("version", "*"),
+    }
+    return manifest
+
+
+def _drop_chart_object(draft: Draft) -> PassStep[None]:
+    namespace, _, name = str(draft.status.pop("helmChart")).partition("/")
+    yield SimulatedDelete(ObjectRef(HELM_CHART, namespace, name))
+
+
+def _delete(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
+    """Uninstall and remove the finalizer.
+
+    A suspended HelmRelease is released without the uninstall, so its workload stays (`reconcileDelete`).
+    """
+    if not draft.spec.get("suspend"):  # no uninstall of a suspended one
+        error = yield from _uninstall_for_good(draft, spec)
+        if error:
+            return failed(error)
+        if draft.status.get("helmChart"):
+            yield from _drop_chart_object(draft)
+    draft.remove_finalizer()
+    return done()
+
+
+def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> PassStep[str]:
+    account = draft.spec.get("serviceAccountName")
+    if not draft.status.get("storageNamespace"):
+        return ""
+    if account and not (yield from can_impersonate(spec.namespace, str(account))):
+        return ""
+    error = yield from uninstall(draft, spec)
+    if not error:
+        draft.status.pop("history", None)
+        draft.status.pop("storageNamespace", None)
+    return error

@@ -1,0 +1,219 @@
+"""The Helm actions of helm-controller: their effects on Helm's storage, the history and the conditions.
+
+Every action returns the error that makes the pass be retried at once, or an empty text. A failure that Helm stored is
+no such error: it is counted, and handled by the next decision of the same pass.
+"""
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from kubelab.flux.behaviour import Action, ActionAnswer
+from kubelab.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
+from kubelab.flux.helm_request import HelmRequest, summarize_release
+from kubelab.flux.helm_spec import remediation_for
+from kubelab.flux.history import full_name, observe, previous, record, versioned_chart
+from kubelab.flux.questions import decide
+from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
+from kubelab.simulation.durations import go_duration
+from kubelab.simulation.effects import PassStep
+
+_HOOKS_FAILED: Final = "hooks failed: "
+
+
+def install(request: HelmRequest) -> PassStep[str]:
+    """Install the chart. Clears the history of any earlier release."""
+    request.set_history([])
+    return (yield from _release(request, Action.INSTALL, None))
+
+
+def upgrade(request: HelmRequest) -> PassStep[str]:
+    """Upgrade the release to the desired chart and values."""
+    releases = yield from request.load()
+    return (yield from _release(request, Action.UPGRADE, _base(releases)))
+
+
+def _base(releases: tuple[StoredRelease, ...]) -> StoredRelease | None:
+    deployed = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
+    return last_release(deployed) or last_release(releases)
+
+
+def _release(request: HelmRequest, action: Action, base: StoredRelease | None) -> PassStep[str]:
+    draft = request.draft
+    draft.status["lastAttemptedReleaseAction"] = action.value
+    draft.unmark(TEST_SUCCESS)
+    draft.unmark(REMEDIATED)
+    outcome = yield from decide(action, request.target, request.spec.timeout(action))
+    started = draft.now
+    if outcome.stores_release:
+        yield from _perform(request, action, outcome, base)
+    else:
+        yield from draft.sleep(outcome.seconds)
+    draft.status["lastAttemptedReleaseActionDuration"] = go_duration((draft.now - started).total_seconds())
+    _conclude(request, action, outcome)
+    summarize_release(draft, request.spec)
+    return "" if outcome.stores_release else outcome.error
+
+
+def _perform(request: HelmRequest, action: Action, outcome: ActionAnswer, base: StoredRelease | None) -> PassStep[None]:
+    releases = yield from request.load()
+    newest = last_release(releases)
+    release = _pending(request, action, base, newest.version + 1 if newest else 1)
+    release = attrs.evolve(release, hooks=outcome.hooks)
+    recent_releases = prune(releases, request.spec.max_history)
+    yield from request.store_all(replace(recent_releases, release))
+    yield from request.draft.sleep(outcome.seconds)
+    changed = _ended(release, action, outcome, base if base in recent_releases else None)
+    yield from request.store(*changed)
+    _take_inventory(request)
+    request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
+
+
+def _pending(request: HelmRequest, action: Action, base: StoredRelease | None, version: int) -> StoredRelease:
+    now, install = request.draft.now, action is Action.INSTALL
+    return StoredRelease(
+        name=request.spec.stored_name,
+        namespace=request.spec.release_namespace,
+        version=version,
+        status=HelmReleaseStatus.PENDING_INSTALL if install else HelmReleaseStatus.PENDING_UPGRADE,
+        chart_name=request.chart.name,
+        chart_version=request.chart.version,
+        config=request.values.inline,
+        config_digest=request.values.digest,
+        first_deployed=base.first_deployed if base else now,
+        last_deployed=now,
+        description="Initial install underway" if install else "Preparing upgrade",
+    )
+
+
+def _ended(
+    release: StoredRelease, action: Action, outcome: ActionAnswer, base: StoredRelease | None
+) -> tuple[StoredRelease, ...]:
+    if outcome.error:
+        text = f'Release "{release.name}" failed: {outcome.error}'
+        failed = release.with_status(HelmReleaseStatus.FAILED, text)
+        # Helm writes the former release again if objects were refused or not ready, but not if a hook failed.
+        return (failed,) if base is None or _HOOKS_FAILED in outcome.error else (failed, base)
+    done = release.with_status(HelmReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
+    return (done,) if base is None else (done, base.with_status(HelmReleaseStatus.SUPERSEDED))
+
+
+def _take_inventory(request: HelmRequest) -> None:
+    name = f"{request.spec.release_namespace}_{request.spec.stored_name}"
+    request.draft.status["inventory"] = {
+        "entries": [{"id": f"{name}__Service", "v": "v1"}, {"id": f"{name}_apps_Deployment", "v": "v1"}]
+    }
+
+
+def count_failure(request: HelmRequest) -> None:
+    """Count a failed action of any kind."""
+    request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
+
+
+def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> None:
+    draft, name = request.draft, action.value.capitalize()
+    if not outcome.error:
+        entry = request.history[0]
+        text = f"Helm {action.value} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
+        draft.report(RELEASED, "True", f"{name}Succeeded", text)
+        _await_tests(request)
+        return
+    count_failure(request)
+    place = f"{request.spec.release_namespace}/{request.spec.release_name}"
+    chart = f"{request.chart.name}@{request.chart.version}"
+    text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
+    draft.report(RELEASED, "False", f"{name}Failed", text)
+    if outcome.stores_release:
+        counter = remediation_for(request.spec, action).counter
+        draft.status[counter] = int(draft.status.get(counter, 0)) + 1
+
+
+def _await_tests(request: HelmRequest) -> None:
+    if request.spec.tests_enabled:
+        entry = request.history[0]
+        text = f"Helm release {full_name(entry)} with chart {versioned_chart(entry)} is awaiting tests"
+        request.draft.mark(TEST_SUCCESS, "Unknown", "AwaitingTests", text)
+
+
+def run_test(request: HelmRequest) -> PassStep[str]:
+    """Run the chart's tests. Failures count against the retries unless they are ignored."""
+    draft, entry = request.draft, request.history[0]
+    outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
+    yield from draft.sleep(outcome.seconds)
+    what = f"release {full_name(entry)} with chart {versioned_chart(entry)}"
+    hooks = {}
+    if outcome.error:
+        times = {"lastStarted": draft.timestamp(), "lastCompleted": draft.timestamp()}
+        hooks = {f"{entry['name']}-test": {**times, "phase": "Failed"}}
+    request.set_history([{**entry, "testHooks": hooks}, *request.history[1:]])
+    if outcome.error:
+        count_failure(request)
+        draft.report(TEST_SUCCESS, "False", "TestFailed", f"Helm test failed for {what}: {outcome.error}")
+        _count_failed_test(request)
+    else:
+        draft.report(TEST_SUCCESS, "True", "TestSucceeded", f"Helm test succeeded for {what}: no test hooks")
+    summarize_release(draft, request.spec)
+    return ""
+
+
+def _count_failed_test(request: HelmRequest) -> None:
+    status = request.draft.status
+    remediation = remediation_for(request.spec, Action(status["lastAttemptedReleaseAction"]))
+    if not remediation.ignore_test_failures:
+        status[remediation.counter] = remediation.failures(status) + 1
+
+
+def rollback(request: HelmRequest) -> PassStep[str]:
+    """Roll back to the previous success as a new revision. Success means Remediated=True and Ready=False."""
+    draft, spec = request.draft, request.spec
+    target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
+    if target is None:
+        raise AssertionError("the decision to roll back checked its target")
+    outcome = yield from decide(Action.ROLLBACK, request.target, spec.timeout(Action.ROLLBACK))
+    releases = yield from request.load()
+    fresh = _restored(releases, target["version"], draft.now)
+    yield from request.store_all(replace(prune(releases, spec.max_history), fresh))
+    request.set_history(observe(request.history, fresh, ""))
+    yield from draft.sleep(outcome.seconds)
+    changed = _rolled_back(releases, fresh, outcome)
+    yield from request.store(*changed)
+    for item in changed:
+        request.set_history(observe(request.history, item, Action.ROLLBACK.value))
+    _tell_rollback(request, outcome, f"{full_name(target)} with chart {versioned_chart(target)}")
+    summarize_release(draft, spec)
+    return ""
+
+
+def _restored(releases: tuple[StoredRelease, ...], version: int, now: datetime) -> StoredRelease:
+    current, goal = releases[-1], next(item for item in releases if item.version == version)
+    return attrs.evolve(
+        goal,
+        version=current.version + 1,
+        status=HelmReleaseStatus.PENDING_ROLLBACK,
+        first_deployed=current.first_deployed,
+        last_deployed=now,
+        description=f"Rollback to {version}",
+    )
+
+
+def _rolled_back(
+    releases: tuple[StoredRelease, ...], fresh: StoredRelease, outcome: ActionAnswer
+) -> tuple[StoredRelease, ...]:
+    if outcome.error:
+        text = f'Release "{fresh.name}" failed: {outcome.error}'
+        return (releases[-1], fresh.with_status(HelmReleaseStatus.FAILED, text))
+    old = (item for item in releases if item.status is HelmReleaseStatus.DEPLOYED)
+    return (
+        *(item.with_status(HelmReleaseStatus.SUPERSEDED) for item in old),
+        fresh.with_status(HelmReleaseStatus.DEPLOYED),
+    )
+
+
+def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> None:
+    text = f"Helm rollback to previous release {what}"
+    if outcome.error:
+        count_failure(request)
+        request.draft.report(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
+    else:
+        request.draft.report(REMEDIATED, "True", "RollbackSucceeded", f"{text} succeeded")

@@ -1,0 +1,222 @@
+"""The state of a release, and the action that follows from it."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, StrEnum, auto
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from kubelab.flux.behaviour import Action
+from kubelab.flux.conditions import DRIFTED, RELEASED, REMEDIATED, condition, status_of
+from kubelab.flux.helm_request import HelmRequest, summarize_release
+from kubelab.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
+from kubelab.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
+from kubelab.flux.questions import find_drift
+from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release
+from kubelab.simulation.effects import PassStep
+
+
+class HelmReleaseState(Enum):
+    """The state of a release compared with its HelmRelease."""
+
+    ABSENT = auto()
+    UNMANAGED = auto()
+    LOCKED = auto()
+    FAILED = auto()
+    OUT_OF_SYNC = auto()
+    UNTESTED = auto()
+    DRIFTED = auto()
+    IN_SYNC = auto()
+    UNKNOWN = auto()
+
+
+@attrs.frozen
+class HelmObservation:
+    """A state, with drifted resources, and a message if it is unknown."""
+
+    state: HelmReleaseState
+    drift: Sequence[str] = ()
+    reason: str = ""
+
+
+class Next(StrEnum):
+    """The next action, by its name in Flux's messages."""
+
+    INSTALL = "install"
+    UPGRADE = "upgrade"
+    TEST = "test"
+    ROLLBACK = "rollback"
+    UNINSTALL = "uninstall"
+    UNLOCK = "unlock"
+    CORRECT_DRIFT = "correct cluster drift"
+
+
+@attrs.frozen
+class Nothing:
+    """The decision that nothing is left to do."""
+
+
+@attrs.frozen
+class Stop:
+    """The decision that no action may be tried: the HelmRelease stalls, or fails if the state is unknown."""
+
+    reason: str
+    message: str
+
+
+_Choice: TypeAlias = Next | Nothing | Stop
+
+
+def determine(request: HelmRequest) -> PassStep[HelmObservation]:
+    """Compare Helm's storage with the HelmRelease."""
+    newest = last_release((yield from request.load()))
+    state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
+    if state is HelmReleaseState.IN_SYNC:
+        return (yield from _deployed_state(request))
+    status = "" if newest is None else newest.status
+    return HelmObservation(state, reason=f"unable to determine state for release with status '{status}'")
+
+
+def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseState:
+    if newest.status.pending:
+        return HelmReleaseState.LOCKED
+    match newest.status:
+        case HelmReleaseStatus.UNINSTALLED:
+            return HelmReleaseState.ABSENT
+        case _ if not request.history or not _is_recorded(request.history[0], newest):
+            return HelmReleaseState.UNMANAGED
+        case HelmReleaseStatus.FAILED:
+            return HelmReleaseState.FAILED
+        case HelmReleaseStatus.DEPLOYED:
+            # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing.
+            return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
+        case _:
+            return HelmReleaseState.UNKNOWN
+
+
+def _is_recorded(entry: Mapping[str, Any], release: StoredRelease) -> bool:
+    return bool(entry["digest"] == release.digest(entry.get("ociDigest", "")))
+
+
+def _differs(request: HelmRequest, release: StoredRelease) -> bool:
+    wanted = (request.chart.name, request.chart.version, request.values.digest)
+    return wanted != (release.chart_name, release.chart_version, release.config_digest)
+
+
+def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
+    entry, spec = request.history[0], request.spec
+    if spec.tests_enabled:
+        if not tested(entry):
+            return HelmObservation(HelmReleaseState.UNTESTED)
+        remediation = active_remediation(spec, request.draft.status)
+        if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
+            return HelmObservation(HelmReleaseState.FAILED)
+    if spec.drift_mode in ("enabled", "warn"):
+        drift = [name for name in (yield from find_drift(request.draft.ref)) if not spec.ignores_drift(name)]
+        if drift:
+            return HelmObservation(HelmReleaseState.DRIFTED, drift)
+    return HelmObservation(HelmReleaseState.IN_SYNC)
+
+
+def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
+    """Choose the next action; change conditions and history only where Flux does so while it decides."""
+    match observed.state:
+        case HelmReleaseState.IN_SYNC:
+            return _in_sync(request, forced)
+        case HelmReleaseState.LOCKED:
+            return Next.UNLOCK
+        case HelmReleaseState.ABSENT:
+            return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
+        case HelmReleaseState.UNMANAGED:
+            request.set_history([])
+            return Next.UPGRADE
+        case HelmReleaseState.OUT_OF_SYNC:
+            return _unless_exhausted(request, Action.UPGRADE, Next.UPGRADE, forced)
+        case HelmReleaseState.DRIFTED:
+            return _drifted(request, observed.drift)
+        case HelmReleaseState.UNTESTED:
+            _forget_remediation(request)
+            return Next.TEST
+        case HelmReleaseState.FAILED:
+            return _failed(request, forced)
+        case HelmReleaseState.UNKNOWN:
+            return Stop("StateError", f"Could not determine release state: {observed.reason}")
+        case _:
+            assert_never(observed.state)
+
+
+def _unless_exhausted(request: HelmRequest, action: Action, following: Next, forced: bool) -> _Choice:
+    if remediation_for(request.spec, action).exhausted(request.draft.status) and not forced:
+        return _exhausted(request)
+    return following
+
+
+def _exhausted(request: HelmRequest) -> Stop:
+    status = request.draft.status
+    remediation = active_remediation(request.spec, status)
+    count = remediation.failures(status) if remediation else 0
+    return Stop("RetriesExceeded", f"Failed to {status.get('lastAttemptedReleaseAction')} after {count} attempt(s)")
+
+
+def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
+    draft, spec = request.draft, request.spec
+    if active_retry_interval(spec, draft.status) is None:
+        remediation = active_remediation(spec, draft.status)
+        ignore = remediation.ignore_test_failures if remediation else spec.ignores_test_failures
+        request.set_history(truncate(request.history, ignore_tests=ignore))
+    if forced:
+        return Next.UPGRADE
+    _forget_remediation(request)
+    _confirm_release(request)
+    if spec.drift_mode in ("enabled", "warn"):
+        draft.mark(DRIFTED, "False", "NoDriftDetected", "No drift detected against the cluster state")
+    return Nothing()
+
+
+def _forget_remediation(request: HelmRequest) -> None:
+    """Turn Remediated into a success, because the rolled-back release has become the desired one."""
+    draft = request.draft
+    if status_of(draft.object, REMEDIATED) == "True":
+        draft.unmark(REMEDIATED)
+        draft.mark(RELEASED, "True", "UpgradeSucceeded", _success(request, "upgrade"))
+
+
+def _confirm_release(request: HelmRequest) -> None:
+    """Clear a failure that was cured otherwise: the release is in sync although the last action failed."""
+    draft = request.draft
+    reason = (condition(draft.object, RELEASED) or {}).get("reason")
+    for action in ("install", "upgrade"):
+        if reason == f"{action.capitalize()}Failed":
+            draft.mark(RELEASED, "True", f"{action.capitalize()}Succeeded", _success(request, action))
+            summarize_release(draft, request.spec)
+
+
+def _success(request: HelmRequest, action: str) -> str:
+    entry = request.history[0]
+    return f"Helm {action} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
+
+
+def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
+    lines = "\n".join(f"{name.partition('#')[0]} changed (0 additions, 1 changes, 0 removals)" for name in drift)
+    release = full_name(request.history[0])
+    text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
+    request.draft.report(DRIFTED, "True", "DriftDetected", text)
+    return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else Nothing()
+
+
+def _failed(request: HelmRequest, forced: bool) -> _Choice:
+    status = request.draft.status
+    remediation = active_remediation(request.spec, status)
+    retrying = active_retry_interval(request.spec, status) is not None
+    if retrying or remediation is None or remediation.failures(status) <= 0 or forced:
+        return Next.UPGRADE
+    if remediation.exhausted(status) and not remediation.remediate_last_failure:
+        return _exhausted(request)
+    ignore = remediation.ignore_test_failures
+    request.set_history(truncate(request.history, ignore_tests=ignore))
+    if remediation.strategy == "uninstall":
+        return Next.UNINSTALL
+    if previous(request.history, ignore_tests=ignore) is None:
+        text = "missing target release for rollback: cannot remediate failed release"
+        return Stop("MissingRollbackTarget", f"Failed to perform remediation: {text}")
+    return Next.ROLLBACK

@@ -1,0 +1,178 @@
+"""One reconciliation of a release: actions follow each other until nothing is left to do, or one must wait.
+
+A pass runs each type of action at most once, and ends after a remediation. Therefore a failed upgrade with `retries: 0`
+and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
+"""
+
+from typing import Final, assert_never
+
+from kubelab.flux.behaviour import Action
+from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
+from kubelab.flux.helm_actions import install, rollback, run_test, upgrade
+from kubelab.flux.helm_decision import HelmReleaseState, Next, Nothing, Stop, choose, determine
+from kubelab.flux.helm_removal import uninstall_remediation, unlock
+from kubelab.flux.helm_request import HelmRequest, summarize_release
+from kubelab.flux.helm_spec import active_remediation, active_retry_interval
+from kubelab.flux.history import full_name
+from kubelab.flux.questions import correct_drift, find_drift
+from kubelab.simulation.durations import go_duration
+from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
+
+_RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
+_REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
+# A pass performs at most one action of each of these groups.
+_GROUP: Final = {
+    Next.INSTALL: "release",
+    Next.UPGRADE: "release",
+    Next.ROLLBACK: "remediate",
+    Next.UNINSTALL: "remediate",
+    Next.TEST: "test",
+    Next.UNLOCK: "unlock",
+    Next.CORRECT_DRIFT: "drift",
+}
+_TIMEOUT_OF: Final = {
+    Next.INSTALL: Action.INSTALL,
+    Next.UPGRADE: Action.UPGRADE,
+    Next.ROLLBACK: Action.ROLLBACK,
+    Next.UNINSTALL: Action.UNINSTALL,
+    Next.TEST: Action.TEST,
+}
+
+
+def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
+    """Change the Helm release as `request` demands, as far as this pass may."""
+    performed: set[str] = set()
+    while True:
+        observed = yield from determine(request)
+        following = choose(request, observed, forced=forced and not performed)
+        match following:
+            case Nothing():
+                return _finish(request)
+            case Stop():
+                return _stop(request, following, unknown=observed.state is HelmReleaseState.UNKNOWN)
+            case _ if _GROUP[following] in performed:
+                return _pause(request)
+        error = yield from _perform(request, following)
+        if error:
+            return _retry(request, error)
+        if ready_stuck_unknown and following in _RELEASING:
+            _lose_released(request)
+        if following in _REMEDIATING:
+            return _after_remediation(request)
+        performed.add(_GROUP[following])
+        yield from request.draft.patch()
+
+
+def _timeout(request: HelmRequest, following: Next) -> str:
+    return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following, Action.INSTALL)))
+
+
+def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
+    draft = request.draft
+    text = f"Running '{following.value}' action with timeout of {_timeout(request, following)}"
+    draft.mark_reconciling("Progressing", text)
+    if following in _RELEASING:
+        draft.mark(READY, "Unknown", "Progressing", text)
+    yield from draft.patch()
+    match following:
+        case Next.INSTALL:
+            return (yield from install(request))
+        case Next.UPGRADE:
+            return (yield from upgrade(request))
+        case Next.ROLLBACK:
+            return (yield from rollback(request))
+        case Next.UNINSTALL:
+            return (yield from uninstall_remediation(request))
+        case Next.TEST:
+            return (yield from run_test(request))
+        case Next.UNLOCK:
+            return (yield from unlock(request))
+        case Next.CORRECT_DRIFT:
+            draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
+            yield from _correct(request)
+            return ""
+        case _:
+            assert_never(following)
+
+
+def _correct(request: HelmRequest) -> PassStep[None]:
+    drift = yield from find_drift(request.draft.ref)
+    yield from correct_drift(request.draft.ref)
+    lines = "\n".join(f"{name.partition('#')[0]} configured" for name in drift)
+    release = full_name(request.history[0])
+    request.draft.tell("DriftCorrected", f"Cluster state of release {release} has been corrected:\n{lines}")
+
+
+def _finish(request: HelmRequest) -> ControllerResult:
+    request.draft.unmark(RECONCILING)
+    summarize_release(request.draft, request.spec)
+    return done(request.spec.interval)
+
+
+def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> ControllerResult:
+    if unknown:
+        request.draft.mark(READY, "False", stop.reason, stop.message)
+        return failed(stop.message)
+    request.draft.mark_stalled(stop.reason, stop.message)
+    return terminal(stop.message)
+
+
+def _retry_later(request: HelmRequest) -> ControllerResult | None:
+    seconds = active_retry_interval(request.spec, request.draft.status)
+    if seconds is None:
+        return None
+    request.draft.mark_reconciling("ProgressingWithRetry", f"retrying after {go_duration(seconds)}")
+    return done(seconds)
+
+
+def _retry(request: HelmRequest, error: str) -> ControllerResult:
+    later = _retry_later(request)
+    if later is not None:
+        return later
+    if is_ready(request.draft.object):
+        request.draft.mark(READY, "False", "ReconcileError", error)
+    return failed(error)
+
+
+def _go_on(request: HelmRequest) -> ControllerResult:
+    ready = condition(request.draft.object, READY) or {}
+    request.draft.mark_reconciling("ProgressingWithRetry", str(ready.get("message", "")))
+    return REQUEUE
+
+
+def _pause(request: HelmRequest) -> ControllerResult:
+    """End the pass when the same type of action would follow again."""
+    later = _retry_later(request)
+    if later is not None:
+        return later
+    remediation = active_remediation(request.spec, request.draft.status)
+    if remediation is None or not remediation.exhausted(request.draft.status):
+        return _go_on(request)
+    request.draft.unmark(RECONCILING)
+    return done()
+
+
+def _after_remediation(request: HelmRequest) -> ControllerResult:
+    later = _retry_later(request)
+    if later is not None:
+        return later
+    draft = request.draft
+    remediation = active_remediation(request.spec, draft.status)
+    uninstalls_upgrades = draft.status.get("lastAttemptedReleaseAction") == "upgrade" and (
+        remediation is not None and remediation.strategy == "uninstall"
+    )
+    if remediation is None or not remediation.exhausted(draft.status) or uninstalls_upgrades:
+        return _go_on(request)
+    action, count = draft.status["lastAttemptedReleaseAction"], remediation.failures(draft.status)
+    draft.mark_stalled("RetriesExceeded", f"Failed to {action} after {count} attempt(s)")
+    return terminal("exceeded maximum retries")
+
+
+def _lose_released(request: HelmRequest) -> None:
+    """Imitate helm-controller#1409: the success is in the history and nowhere else."""
+    draft = request.draft
+    if (condition(draft.object, RELEASED) or {}).get("status") == "True":
+        draft.unmark(RELEASED)
+        action = draft.status["lastAttemptedReleaseAction"]
+        timeout = go_duration(request.spec.timeout(Action(action)))
+        draft.mark(READY, "Unknown", "Progressing", f"Running '{action}' action with timeout of {timeout}")

@@ -1,0 +1,152 @@
+"""The spec of a HelmRelease as helm-controller reads it, with its defaults (`api/v2/helmrelease_types.go`)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from kubelab.flux.behaviour import Action
+from kubelab.flux.versions import short_release_name
+from kubelab.simulation.durations import parse_duration
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+
+_DEFAULT_TIMEOUT: Final = 300.0
+_DEFAULT_HISTORY: Final = 5
+_DEFAULT_RETRY_INTERVAL: Final = 300.0
+
+
+@attrs.frozen
+class Remediation:
+    """The reaction to a failed install or upgrade. `retries` below zero means for ever."""
+
+    retries: int
+    remediate_last_failure: bool
+    strategy: str
+    ignore_test_failures: bool
+    counter: str
+
+    def failures(self, status: Mapping[str, Any]) -> int:
+        """Return the failures counted against the retries so far."""
+        return int(status.get(self.counter, 0))
+
+    def exhausted(self, status: Mapping[str, Any]) -> bool:
+        """Report whether no retries remain."""
+        return 0 <= self.retries < self.failures(status)
+
+
+@attrs.frozen
+class HelmSpec:
+    """The names and settings of one HelmRelease, with defaults applied."""
+
+    raw: Mapping[str, Any]
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "HelmSpec":
+        """Read the spec of a HelmRelease."""
+        meta = metadata(manifest)
+        spec = manifest.get("spec")
+        return cls(spec if isinstance(spec, Mapping) else {}, str(meta.get("namespace", "")), str(meta.get("name", "")))
+
+    @property
+    def release_name(self) -> str:
+        """The name in messages: `releaseName`, else `[targetNamespace-]name`."""
+        target = self.raw.get("targetNamespace")
+        return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
+
+    @property
+    def stored_name(self) -> str:
+        """The name of the Helm release: `release_name`, shortened to what Helm allows."""
+        return short_release_name(self.release_name)
+
+    @property
+    def release_namespace(self) -> str:
+        """The namespace of the release's objects."""
+        return str(self.raw.get("targetNamespace") or self.namespace)
+
+    @property
+    def storage_namespace(self) -> str:
+        """The namespace of Helm's records."""
+        return str(self.raw.get("storageNamespace") or self.namespace)
+
+    @property
+    def chart_object(self) -> str:
+        """The name of the HelmChart made from `spec.chart`."""
+        return f"{self.namespace}-{self.name}"
+
+    @property
+    def interval(self) -> float:
+        """The seconds between two passes when nothing happens."""
+        return parse_duration(str(self.raw["interval"]))
+
+    @property
+    def max_history(self) -> int:
+        """The number of revisions that Helm keeps, 0 for all."""
+        return int(self.raw.get("maxHistory", _DEFAULT_HISTORY))
+
+    @property
+    def keep_history(self) -> bool:
+        """True if an uninstall keeps its record."""
+        return bool(get_path(self.raw, "uninstall", "keepHistory"))
+
+    @property
+    def tests_enabled(self) -> bool:
+        """True if Helm tests run after a release action."""
+        return bool(get_path(self.raw, "test", "enable"))
+
+    @property
+    def ignores_test_failures(self) -> bool:
+        """True if failed tests are ignored."""
+        return bool(get_path(self.raw, "test", "ignoreFailures"))
+
+    @property
+    def drift_mode(self) -> str:
+        """The mode: `enabled`, `warn` or `disabled`."""
+        return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
+
+    def ignores_drift(self, drifted: str) -> bool:
+        """Report whether a rule of `driftDetection.ignore` covers `<kind>/<namespace>/<name>#<JSON pointer>`."""
+        resource, _, pointer = drifted.partition("#")
+        parts = dict(zip(("kind", "namespace", "name"), resource.split("/"), strict=True))
+        return any(
+            any(f"{pointer}/".startswith(f"{path}/") for path in rule["paths"])
+            and all(re.fullmatch(str(get_path(rule, "target", key) or ".*"), part) for key, part in parts.items())
+            for rule in get_path(self.raw, "driftDetection", "ignore") or ()
+        )
+
+    def timeout(self, action: Action) -> float:
+        """Return the seconds that an action may take."""
+        text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
+        return parse_duration(str(text)) if text else _DEFAULT_TIMEOUT
+
+
+def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
+    """Return the remediation configured for an install or an upgrade."""
+    given = get_path(spec.raw, action.value, "remediation") or {}
+    retries = int(given.get("retries", 0))
+    upgrade = action is Action.UPGRADE
+    return Remediation(
+        retries=retries,
+        remediate_last_failure=bool(given.get("remediateLastFailure", upgrade and retries > 0)),
+        strategy=str(given.get("strategy", "rollback")) if upgrade else "uninstall",
+        ignore_test_failures=bool(given.get("ignoreTestFailures", spec.ignores_test_failures)),
+        counter="upgradeFailures" if upgrade else "installFailures",
+    )
+
+
+def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
+    """Return the remediation of the last attempted action, None before any."""
+    action = status.get("lastAttemptedReleaseAction")
+    return remediation_for(spec, Action(action)) if action else None
+
+
+def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
+    """Return the seconds between retries if the last attempted action's strategy is RetryOnFailure, else None."""
+    action = status.get("lastAttemptedReleaseAction")
+    strategy = (get_path(spec.raw, action, "strategy") if action else None) or {}
+    if strategy.get("name") != "RetryOnFailure":
+        return None
+    text = strategy.get("retryInterval")
+    return parse_duration(str(text)) if text else _DEFAULT_RETRY_INTERVAL

@@ -1,0 +1,113 @@
+"""The `status.history` of a HelmRelease: snapshots of Helm releases, newest first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kubelab.flux.storage import StoredRelease
+from purekube.apimachinery.timestamps import format_time
+
+Snapshot = dict[str, Any]
+
+_KEPT_WITHOUT_SUCCESS: Final = 5
+_SUCCEEDED: Final = frozenset({"deployed", "superseded"})
+
+
+def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
+    """Return one entry of the history. Like Flux, it leaves out an unknown `action` or `ociDigest`."""
+    entry: Snapshot = {
+        "apiVersion": "v2",
+        "digest": release.digest(oci_digest),
+        "name": release.name,
+        "namespace": release.namespace,
+        "version": release.version,
+        "status": release.status.value,
+        "chartName": release.chart_name,
+        "chartVersion": release.chart_version,
+        "configDigest": release.config_digest,
+        "firstDeployed": format_time(release.first_deployed),
+        "lastDeployed": format_time(release.last_deployed),
+    }
+    if release.deleted is not None:
+        entry["deleted"] = format_time(release.deleted)
+    if action:
+        entry["action"] = action
+    if oci_digest:
+        entry["ociDigest"] = oci_digest
+    return entry
+
+
+def full_name(entry: Mapping[str, Any]) -> str:
+    """Return `<namespace>/<name>.v<revision>`."""
+    return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
+
+
+def versioned_chart(entry: Mapping[str, Any]) -> str:
+    """Return `<chart>@<version>`."""
+    return f"{entry['chartName']}@{entry['chartVersion']}"
+
+
+def tested(entry: Mapping[str, Any]) -> bool:
+    """Report whether test results were observed; an empty result counts (a chart without tests)."""
+    hooks = entry.get("testHooks")
+    return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
+
+
+def has_failed_test(entry: Mapping[str, Any]) -> bool:
+    """Report whether a test of this release failed."""
+    return any(hook.get("phase") == "Failed" for hook in (entry.get("testHooks") or {}).values())
+
+
+def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
+    """Return the newest earlier release that succeeded, to which a rollback returns."""
+    for entry in history[1:]:
+        if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
+            return entry
+    return None
+
+
+def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
+    """Return the history up to the previous success; without one the newest five entries."""
+    target = previous(history, ignore_tests=ignore_tests)
+    if target is not None:
+        return list(history[: history.index(target) + 1])
+    return list(history[:_KEPT_WITHOUT_SUCCESS])
+
+
+def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
+    """Return the history after an install or upgrade: with its release in front, and one superseded release updated.
+
+    The updated entry keeps its digests but loses its `action`, as in Flux.
+    """
+    newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
+    entries = [snapshot(newest, action, oci_digest), *history]
+    for release in older[:1]:
+        entries = [entries[0], *(_updated(entry, release, "") for entry in entries[1:])]
+    return entries
+
+
+def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
+    """Return the history after a rollback changed `release`: its entry is updated in place, or put in front.
+
+    A release that a rollback creates has no OCI digest in it, as in Flux.
+    """
+    if any(_is(entry, release) for entry in history):
+        return update(history, release, action)
+    return [snapshot(release, action), *history]
+
+
+def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
+    """Return the history after an uninstall changed `release`: its entry is updated, if there is one."""
+    return [_updated(entry, release, action) for entry in history]
+
+
+def _is(entry: Mapping[str, Any], release: StoredRelease) -> bool:
+    return (entry["name"], entry["namespace"], entry["version"]) == (release.name, release.namespace, release.version)
+
+
+def _updated(entry: Snapshot, release: StoredRelease, action: str) -> Snapshot:
+    if not _is(entry, release):
+        return entry
+    fresh = snapshot(release, action, entry.get("ociDigest", ""))
+    if "testHooks" in entry:
+        fresh["testHooks"] = entry["testHooks"]
+    return fresh

@@ -1,0 +1,102 @@
+"""The questions of simulated Flux controllers to registries and Helm, as data."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from kubelab.flux.behaviour import Action, ActionAnswer, HelmTarget, PullAnswer, PullRequest
+from kubelab.flux.storage import StoredRelease
+from kubelab.simulation.effects import PassStep, Question
+from purekube.apimachinery.manifest import ObjectRef
+
+
+@attrs.frozen
+class Pull(Question):
+    """A request to a registry. The answer is a `PullAnswer`."""
+
+    request: PullRequest
+
+
+@attrs.frozen
+class Decide(Question):
+    """A Helm action that may take `timeout` seconds. The answer is an `ActionAnswer`, its end."""
+
+    action: Action
+    target: HelmTarget
+    timeout: float
+
+
+@attrs.frozen
+class LoadReleases(Question):
+    """A read of Helm's storage of one release name. The answer is its releases, oldest first."""
+
+    namespace: str
+    name: str
+    owner: ObjectRef
+
+
+@attrs.frozen
+class StoreReleases(Question):
+    """A replacement of Helm's storage of one release name. The answer is None."""
+
+    namespace: str
+    name: str
+    releases: tuple[StoredRelease, ...]
+    owner: ObjectRef
+
+
+@attrs.frozen
+class FindDrift(Question):
+    """A question for resources of a release that were changed in the cluster. The answer is a tuple of names."""
+
+    owner: ObjectRef
+
+
+@attrs.frozen
+class CanImpersonate(Question):
+    """A question whether a service account exists. The answer is a bool."""
+
+    namespace: str
+    name: str
+
+
+@attrs.frozen
+class CorrectDrift(Question):
+    """A correction of the drifted resources of a release. The answer is None."""
+
+    owner: ObjectRef
+
+
+def pull(request: PullRequest) -> PassStep[PullAnswer]:
+    """Return the registry's answer to `request`."""
+    answer: PullAnswer = yield Pull(request)
+    return answer
+
+
+def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
+    """Return how the Helm action is going to end."""
+    answer: ActionAnswer = yield Decide(action, target, timeout)
+    return answer
+
+
+def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
+    """Return Helm's storage of one release name of `owner`, oldest first."""
+    answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
+    return answer
+
+
+def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
+    """Return the names of resources of `owner`'s release that were changed without Helm."""
+    answer: Sequence[str] = yield FindDrift(owner)
+    return answer
+
+
+def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
+    """Report whether the service account exists as which Helm has to act."""
+    answer: bool = yield CanImpersonate(namespace, name)
+    return answer
+
+
+def correct_drift(owner: ObjectRef) -> PassStep[None]:
+    """Correct drifted resources."""
+    yield CorrectDrift(owner)

@@ -1,0 +1,178 @@
+"""The pass over any source: the steps around the fetch, and the Ready condition from its result."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from kubelab.flux.conditions import (
+    ARTIFACT_IN_STORAGE,
+    ARTIFACT_OUTDATED,
+    BUILD_FAILED,
+    FETCH_FAILED,
+    READY,
+    RECONCILING,
+    SOURCE_VERIFIED,
+    STALLED,
+    STORAGE_OPERATION_FAILED,
+    condition,
+    conditions_of,
+    status_of,
+    summarize,
+)
+from kubelab.flux.draft import REQUESTED_AT, Draft
+from kubelab.simulation.durations import parse_duration
+from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, get_object
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import SECRET
+
+_DEFAULT_INTERVAL: Final = 60.0
+
+# The order in which source-controller searches the reason of Ready.
+_SCOPE: Final = (
+    STORAGE_OPERATION_FAILED,
+    FETCH_FAILED,
+    BUILD_FAILED,
+    ARTIFACT_OUTDATED,
+    ARTIFACT_IN_STORAGE,
+    SOURCE_VERIFIED,
+    STALLED,
+    RECONCILING,
+)
+_NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
+
+
+@attrs.frozen
+class SourceFetched:
+    """The result of a fetch whose artifact matches the spec."""
+
+
+@attrs.frozen
+class SourceUnavailable:
+    """The result of a fetch that has to wait, with backoff but without an error."""
+
+
+@attrs.frozen
+class SourceFailure:
+    """The result of a failed fetch; it `stalls` if only a change of the spec (or a new index) can help."""
+
+    reason: str
+    message: str
+    stalls: bool = False
+
+
+@attrs.frozen
+class SourceIdle:
+    """The result without a fetch: the source is suspended or being deleted."""
+
+
+FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle
+Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
+
+
+def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
+    """Run one pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
+    if draft.deleting:
+        if draft.status.pop("artifact", None):
+            draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
+        draft.remove_finalizer()
+        return (yield from _conclude(draft, SourceIdle()))
+    if not draft.has_finalizer:
+        draft.add_finalizer()
+        return (yield from _conclude(draft, SourceUnavailable()))
+    if draft.spec.get("suspend"):
+        return (yield from _conclude(draft, SourceIdle()))
+    yield from _announce(draft)
+    result = yield from fetch(draft)
+    return (yield from _conclude(draft, result))
+
+
+def _announce(draft: Draft) -> PassStep[None]:
+    draft.progress("reconciliation in progress", drift=False)
+    observed = draft.status.get("observedGeneration", 0)
+    if observed != draft.generation:
+        draft.progress(f"processing object: new generation {observed} -> {draft.generation}", drift=False)
+        yield from draft.patch()
+    elif draft.annotations.get(REQUESTED_AT, "") != draft.status.get("lastHandledReconcileAt", ""):
+        yield from draft.patch()
+    if "artifact" not in draft.status:
+        draft.progress("building artifact", drift=True)
+        draft.unmark(ARTIFACT_IN_STORAGE)
+        yield from draft.patch()
+
+
+def _conclude(draft: Draft, result: FetchResult) -> PassStep[ControllerResult]:
+    draft.handle_request()
+    if isinstance(result, SourceFetched):
+        draft.unmark(RECONCILING)
+    reconciling = condition(draft.object, RECONCILING)
+    if reconciling is not None:
+        draft.mark(RECONCILING, "True", "ProgressingWithRetry", str(reconciling["message"]))
+    if isinstance(result, SourceFailure) and result.stalls:
+        draft.mark_stalled(result.reason, result.message)
+    else:
+        draft.unmark(STALLED)
+    final = isinstance(result, SourceFetched | SourceIdle) or (isinstance(result, SourceFailure) and result.stalls)
+    _set_ready(draft)
+    yield from draft.patch(observed=final and bool(conditions_of(draft.object)))
+    return _result_of(draft, result)
+
+
+def _set_ready(draft: Draft) -> None:
+    summary = summarize(conditions_of(draft.object), _SCOPE, _NEGATIVE)
+    if summary is not None:
+        draft.mark(READY, *summary)
+
+
+def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
+    match result:
+        case SourceFetched():
+            if status_of(draft.object, READY) != "True":
+                return failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
+            interval = draft.spec.get("interval")
+            return done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
+        case SourceUnavailable():
+            return REQUEUE
+        case SourceFailure(stalls=True) | SourceIdle():
+            return done()
+        case SourceFailure():
+            return failed(result.message)
+        case _:
+            assert_never(result)
+
+
+def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
+    """Set FetchFailed=True, and return the result that belongs to it."""
+    draft.report(FETCH_FAILED, "True", reason, message)
+    return SourceFailure(reason, message, stalls)
+
+
+def missing_secret(draft: Draft) -> PassStep[str]:
+    """Return the name of a referenced Secret that does not exist; empty if all exist."""
+    for field in ("secretRef", "certSecretRef", "proxySecretRef"):
+        name = get_path(draft.spec, field, "name")
+        if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
+            return str(name)
+    return ""
+
+
+def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
+    """Report that a new artifact is being built: from now on Ready is Unknown."""
+    if "artifact" in draft.status:
+        draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
+    draft.progress(f"building artifact: {message}", drift=True)
+    yield from draft.patch()
+
+
+def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
+    """Post an Event about a new artifact, or about an old one that could be fetched again after failures."""
+    if new or draft.had_failed:
+        draft.tell(reason if new else again, message)
+
+
+def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
+    """Set ArtifactInStorage=True, and return the result that belongs to it."""
+    draft.unmark(FETCH_FAILED)
+    draft.unmark(ARTIFACT_OUTDATED)
+    draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)
+    return SourceFetched()

@@ -1,0 +1,114 @@
+"""Responses in the form that the client's Accept header selects."""
+
+import gzip
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+from starlette.responses import Response
+
+from kubelab.http.negotiation import AcceptedForm, AnswerForm
+from kubelab.http.tables.render import partial, table
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.model.records import decode, encode
+from kubelab.model.replies import Listed, Reply
+from kubelab.model.resources import Resource
+
+JSON: Final = AcceptedForm(AnswerForm.OBJECT)
+_COMPRESS_FROM: Final = 128 * 1024
+"""The size in bytes from which kube-apiserver compresses an answer."""
+
+
+def document(content: Any, wanted: AcceptedForm = JSON, *, status: int = 200) -> Response:
+    """Return a JSON (or YAML) document as a response."""
+    return _response(encode(content), wanted, status)
+
+
+def failed(failure: ApiFailure) -> Response:
+    """Return a refusal: a Status, or plain text where kube-apiserver sends plain text (W-38)."""
+    if failure.plain:
+        return Response(f"{failure.message}\n", failure.status, media_type="text/plain; charset=utf-8")
+    response = document(status_body(failure), status=failure.status)
+    if failure.retry_after is not None:
+        response.headers["retry-after"] = str(failure.retry_after)
+    return response
+
+
+def object_answer(
+    reply: Reply,
+    resource: Resource,
+    wanted: AcceptedForm,
+    include: str,
+    now: datetime,
+    *,
+    warnings: tuple[str, ...] = (),
+) -> Response:
+    """Return one object: in full, as a Table, or its metadata only. `warnings` come before the reply's own."""
+    if wanted.form is AnswerForm.OBJECT:
+        response = _response(reply.raw, wanted, reply.status)
+    else:
+        response = document(shown(reply.object(), resource, wanted, include, now), wanted, status=reply.status)
+    for text in (*warnings, *reply.warnings):
+        warn(response, text)
+    return response
+
+
+def warn(response: Response, text: str) -> None:
+    """Add a Warning header (W-36)."""
+    response.headers.append("warning", f'299 - "{_quoted(text)}"')
+
+
+def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetime) -> Response:
+    """Return a list: in full, as a Table, or as a list of metadata."""
+    match wanted.form:
+        case AnswerForm.TABLE:
+            content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
+        case AnswerForm.PARTIAL_LIST | AnswerForm.PARTIAL:
+            content = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": listed.metadata(),
+                "items": [partial(manifest) for manifest in listed.objects()],
+            }
+        case _:
+            return _response(listed.raw(), wanted, 200)
+    return document(content, wanted)
+
+
+def shown(manifest: Mapping[str, Any], resource: Resource, wanted: AcceptedForm, include: str, now: datetime) -> Any:
+    """Return one object in the accepted form; a Status remains a Status."""
+    if manifest.get("kind") == "Status":
+        return manifest
+    match wanted.form:
+        case AnswerForm.TABLE:
+            version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
+            rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark gets no row
+            return table(resource, rows, version, include, now)
+        case AnswerForm.PARTIAL | AnswerForm.PARTIAL_LIST:
+            return partial(manifest)
+        case _:
+            return manifest
+
+
+def compressed(response: Response) -> Response:
+    """Return the response with a gzipped body if it is large enough, else unchanged."""
+    body = bytes(response.body)
+    if len(body) < _COMPRESS_FROM:
+        return response
+    response.body = gzip.compress(body, compresslevel=1, mtime=0)
+    response.headers["content-encoding"] = "gzip"
+    response.headers["content-length"] = str(len(response.body))
+    response.headers["vary"] = "Accept-Encoding"
+    return response
+
+
+def _response(raw: bytes, wanted: AcceptedForm, status: int) -> Response:
+    body = yaml.safe_dump(decode(raw), sort_keys=False).encode() if wanted.yaml else raw
+    return Response(body, status, media_type=wanted.content_type)
+
+
+def _quoted(text: str) -> str:
+    """Return text that is valid between the quotes of a Warning header: one line of latin-1."""
+    plain = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    return plain.encode("latin-1", "replace").decode("latin-1")

@@ -1,0 +1,210 @@
+"""The HTTP handler: an ASGI application around an `ApiServer`."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from kubelab.access.impersonation import Identity, impersonated
+from kubelab.http import discovery
+from kubelab.http.answers import compressed, document, failed, shown, warn
+from kubelab.http.conversions import converted
+from kubelab.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
+from kubelab.http.objects import OBJECT_FORMS, answer, include_object, read_body, wants_watch, watch_timeout
+from kubelab.http.openapi import (
+    OPENAPI_V2_ACCEPTED,
+    OPENAPI_V2_PROTOBUF,
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3,
+    openapi_v3_index,
+)
+from kubelab.http.origins import refuse_web_pages
+from kubelab.http.paths import ResourcePath, parse_path
+from kubelab.http.queries import list_options
+from kubelab.http.watches import send_watch
+from kubelab.http.webhook_calls import Services
+from kubelab.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
+from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
+from kubelab.model.records import decode, encode
+from kubelab.server import ApiServer
+from kubelab.storage.watch_stream import Line
+
+_OPEN: Final = ("/healthz", "/livez", "/readyz")
+"""Paths that are answered without a token, including all paths below them."""
+_VERBS: Final = {
+    "POST": RequestVerb.CREATE,
+    "PUT": RequestVerb.UPDATE,
+    "PATCH": RequestVerb.PATCH,
+    "DELETE": RequestVerb.DELETE,
+}
+_EXTRA: Final = "impersonate-extra-"
+_DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
+
+
+class HttpHandler:
+    """The ASGI application of one `ApiServer`.
+
+    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval` is in
+    seconds. `services` maps in-cluster services to the URLs at which admission webhooks are called.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        *,
+        tokens: Mapping[str, Caller] | None = None,
+        bookmark_interval: float = 30.0,
+        services: Services | None = None,
+    ) -> None:
+        self._server = server
+        self._services = {} if services is None else services
+        self._tokens = tokens
+        self._bookmark_interval = bookmark_interval
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request. Other scopes (lifespan, websocket) raise NotImplementedError."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"an API server has no {scope['type']} scope")
+        request = Request(scope, receive)
+        try:
+            if self._tokens is None:
+                refuse_web_pages(request)
+            response = await self._respond(request, send)
+        except ApiFailure as failure:
+            if not failure.audited:
+                self._log(request, failure.status)
+            response = failed(failure)
+        except RecursionError:
+            # kube-apiserver accepts a few thousand levels; the code that walks objects here is recursive.
+            response = failed(bad_request("the object is nested too deeply: this server takes some 200 levels"))
+        if response is not None:
+            if wants_gzip(request.headers.get("accept-encoding", "")):
+                response = compressed(response)
+            await response(scope, receive, send)
+
+    async def _respond(self, request: Request, send: Send) -> Response | None:
+        """Return the response to a request; None if it has been sent already (a watch)."""
+        path = request.scope["path"]
+        if path.startswith(_OPEN):
+            return PlainTextResponse("ok")
+        caller = impersonated(self._caller(request), _identity(request.headers), self._server.authorize)
+        parsed = parse_path(path)
+        if parsed is None or not parsed.plural:
+            response = self._meta(request, parsed)
+            self._log(request, response.status_code)
+            return response
+        target = self._target(parsed)
+        if wants_watch(request, target):
+            await self._watch(request, send, target, caller)
+            return None
+        raw = await read_body(request)
+        response = await answer(self._server, request, target, caller, raw, self._services)
+        if target.resource.definition.deprecated:
+            warn(response, f"{target.resource.api_version} {target.resource.kind} is deprecated")
+        return response
+
+    def _caller(self, request: Request) -> Caller:
+        known = self._known(request)
+        if known is None:
+            raise unauthorized()
+        return known
+
+    def _known(self, request: Request) -> Caller | None:
+        agent = request.headers.get("user-agent", "")
+        if self._tokens is None:
+            return Caller(ADMIN.user, ADMIN.groups, agent)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        known = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        return None if known is None else Caller(known.user, known.groups, agent)
+
+    def _log(self, request: Request, status: int) -> None:
+        """Write the audit log of a request that named no object: 401, discovery, an unreadable body."""
+        verb = _VERBS.get(request.method, RequestVerb.GET)
+        self._server.gate.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
+
+    def _target(self, path: ResourcePath) -> RequestTarget:
+        resource = self._server.registry.at(path.group, path.version, path.plural)
+        return RequestTarget(resource, path.namespace, path.name, path.subresource)
+
+    def _meta(self, request: Request, path: ResourcePath | None) -> Response:
+        """Answer requests that are not about objects: discovery, OpenAPI, the version."""
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        registry = self._server.registry
+        if path is not None:
+            return document(discovery.api_resources(registry, path.group, path.version))
+        match request.scope["path"].strip("/").split("/"):
+            case ["version"]:
+                return document(discovery.version_info())
+            case ["api"] | ["apis"] as root:
+                return self._roots(request, core=root == ["api"])
+            case ["apis", group]:
+                return document(discovery.api_group(registry, group))
+            case ["openapi", "v2"]:
+                if OPENAPI_V2_ACCEPTED in request.headers.get("accept", ""):
+                    return Response(openapi_v2_protobuf(), media_type=OPENAPI_V2_PROTOBUF)
+                return document(openapi_v2(registry))
+            case ["openapi", "v3"]:
+                return document(openapi_v3_index(registry))
+            case ["openapi", "v3", *root]:
+                return document(openapi_v3(registry, "/".join(root)))
+            case _:
+                raise not_served()
+
+    def _roots(self, request: Request, *, core: bool) -> Response:
+        registry = self._server.registry
+        wanted = wanted_form(request.headers.get("accept", ""), _DISCOVERY)
+        if wanted.form is AnswerForm.DISCOVERY:
+            return document(discovery.aggregated(registry, core=core, version=wanted.version), wanted)
+        if core:
+            return document(discovery.api_versions(request.headers.get("host", "")))
+        return document(discovery.api_groups(registry))
+
+    async def _watch(self, request: Request, send: Send, target: RequestTarget, caller: Caller) -> None:
+        wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+        options = list_options(request.query_params)
+        services = self._services
+        stream = await converted(self._server, partial(self._server.watch, target, options, caller), services)
+
+        async def take() -> list[Line]:
+            return await converted(self._server, stream.take, services) if target.resource.converts else stream.take()
+
+        await send_watch(
+            stream,
+            request.receive,
+            send,
+            take=take,
+            render=self._renderer(target, wanted, include_object(request.query_params)),
+            content_type=wanted.content_type.encode(),
+            timeout=watch_timeout(options.timeout_seconds),
+            bookmark=lambda: stream.bookmark(self._server.store.version),
+            bookmark_interval=self._bookmark_interval,
+        )
+
+    def _renderer(self, target: RequestTarget, wanted: AcceptedForm, include: str) -> Callable[[Line], bytes]:
+        if wanted.form is AnswerForm.OBJECT:
+            return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
+        first = [True]
+
+        def render(line: Line) -> bytes:
+            content: Any = shown(decode(line[1]), target.resource, wanted, include, self._server.now())
+            if wanted.form is AnswerForm.TABLE and not first[0]:
+                content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
+            first[0] = False
+            return encode({"type": line[0].value, "object": content}) + b"\n"
+
+        return render
+
+
+def _identity(headers: Headers) -> Identity:
+    """Return the identity in the `Impersonate-` headers of a request, empty for most requests."""
+    extra = {
+        name.removeprefix(_EXTRA): headers.getlist(name) for name in dict.fromkeys(headers) if name.startswith(_EXTRA)
+    }
+    user, uid = headers.get("impersonate-user", ""), headers.get("impersonate-uid", "")
+    return Identity(user, headers.getlist("impersonate-group"), uid, extra)

@@ -1,0 +1,137 @@
+"""Request bodies: size, compression, and JSON or YAML with a report of duplicate keys."""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from kubelab.model.failure import bad_request, too_large
+
+BODY_LIMIT: Final = 3 * 1024 * 1024
+"""The largest request body in bytes, compressed or not (W-37)."""
+
+
+@attrs.frozen
+class Body:
+    """A decoded body. `duplicates` are the paths of keys that occur twice in one object (the last one counts)."""
+
+    value: Any
+    duplicates: tuple[str, ...] = ()
+
+
+def check_size(size: int) -> None:
+    """Raise ApiFailure 413 for a body that is too large."""
+    if size > BODY_LIMIT:
+        raise too_large(f"Request entity too large: limit is {BODY_LIMIT}")
+
+
+def inflate(raw: bytes) -> bytes:
+    """Decompress gzip. Raises ApiFailure 400 for any other data, 413 if the result is too large."""
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        plain = stream.decompress(raw, BODY_LIMIT + 1)
+    except zlib.error as error:
+        raise bad_request(f"error decompressing the request body: {error}") from error
+    check_size(len(plain))
+    return plain
+
+
+def read_json(raw: bytes) -> Body:
+    """Decode JSON. Raises ApiFailure 400."""
+    repeated = _Repeated()
+    try:
+        value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    return Body(value, repeated.paths(value))
+
+
+def read_yaml(raw: bytes) -> Body:
+    """Decode YAML, of which JSON is a part. Raises ApiFailure 400."""
+    repeated = _Repeated()
+    if raw.lstrip()[:1] == b"{":
+        try:
+            value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
+            return Body(value, repeated.paths(value))
+        except ValueError:  # a YAML flow mapping begins like JSON: the YAML reader decides
+            repeated = _Repeated()
+    loader = _Loader(raw.decode("utf-8", "replace"))
+    loader.repeated = repeated
+    try:
+        value = loader.get_single_data()
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {_told(error)}") from error
+    finally:
+        loader.dispose()
+    return Body(value, repeated.paths(value))
+
+
+class _Repeated:
+    """The repeated keys of a document, collected while it is parsed."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, list[str]] = {}
+
+    def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the object of these pairs, and remember which keys are repeated."""
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            seen: set[str] = set()
+            self._keys[id(members)] = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        return members
+
+    def paths(self, value: Any) -> tuple[str, ...]:
+        """Return the paths of the repeated keys in the finished document."""
+        return tuple(self._walk(value, "")) if self._keys else ()
+
+    def _walk(self, value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, Mapping):
+            for key in self._keys.get(id(value), ()):
+                yield f"{path}.{key}" if path else key
+            for key, member in value.items():
+                yield from self._walk(member, f"{path}.{key}" if path else key)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._walk(item, f"{path}[{index}]")
+
+
+class _Loader(yaml.CSafeLoader):
+    """A YAML loader with Kubernetes' rules: only JSON values, so no dates, and keys as text."""
+
+    repeated: _Repeated
+
+    def construct_json_mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        self.flatten_mapping(node)
+        pairs = [
+            (_key(self.construct_object(key, deep=True)), self.construct_object(value, deep=True))
+            for key, value in node.value
+        ]
+        return self.repeated.of_pairs(pairs)
+
+
+def _told(error: Exception) -> str:
+    """Return the parser's message with the line, in the words of kube-apiserver's YAML library.
+
+    Both libraries derive from libyaml.
+    """
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return " ".join(str(error).split())
+    mark = error.context_mark or error.problem_mark
+    return f"line {max(1, mark.line if mark else 1)}: {error.problem}"
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+_DATES: Final = "tag:yaml.org,2002:timestamp"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATES]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_json_mapping)

@@ -1,0 +1,160 @@
+"""Discovery documents, classic and aggregated, built from the registry."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kubelab.lifecycle.registry import Registry
+from kubelab.model.failure import not_served
+from kubelab.model.resources import Resource
+
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def version_info() -> dict[str, str]:
+    """Return `/version`: the release of Kubernetes whose behaviour is imitated."""
+    return {
+        "major": "1",
+        "minor": "36",
+        "gitVersion": "v1.36.2+vworkspace",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "in-memory",
+    }
+
+
+def api_versions(host: str) -> dict[str, Any]:
+    """Return `/api`: the versions of the core group."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def api_groups(registry: Registry) -> dict[str, Any]:
+    """Return `/apis`: all groups except the core group."""
+    groups = [_group(registry, name) for name in _groups(registry) if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(registry: Registry, name: str) -> dict[str, Any]:
+    """Return `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
+    if not name or name not in _groups(registry):
+        raise not_served()
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
+
+
+def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any]:
+    """Return `/api/v1` or `/apis/{group}/{version}`.
+
+    Raises the plain-text 404 for a version that is not served (W-38).
+    """
+    resources = _served(registry, group, version)
+    if not resources:
+        raise not_served()
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": [entry for resource in resources for entry in _entries(resource)],
+    }
+
+
+def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any]:
+    """Return `/api` (`core`) or `/apis` in one document; `version` is that of the document (`v2`)."""
+    groups = [name for name in _groups(registry) if (name == "") is core]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [_group_discovery(registry, name) for name in groups],
+    }
+
+
+def versions_of(registry: Registry, group: str) -> list[str]:
+    """Return the served versions of a group, the preferred one first."""
+    versions = {resource.version for resource in registry if resource.group == group}
+    return sorted(versions, key=_priority)
+
+
+def _groups(registry: Registry) -> list[str]:
+    custom = {resource.group for resource in registry if resource.custom}
+    names = {resource.group for resource in registry}
+    return sorted(names, key=lambda name: (name in custom, name))
+
+
+def _priority(version: str) -> tuple[int, int, int, str]:
+    """Return the sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then any other by name."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (3, 0, 0, version)
+    major, stage, minor = match.groups()
+    rank = {None: 0, "beta": 1, "alpha": 2}[stage]
+    return (rank, -int(major), -int(minor or 0), version)
+
+
+def _group(registry: Registry, name: str) -> dict[str, Any]:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions_of(registry, name)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _served(registry: Registry, group: str, version: str) -> list[Resource]:
+    resources = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
+    return sorted(resources, key=lambda resource: resource.plural)
+
+
+def _entries(resource: Resource) -> Iterable[dict[str, Any]]:
+    common = {"namespaced": resource.namespaced, "kind": resource.kind}
+    names = {"shortNames": resource.definition.short_names, "categories": resource.definition.categories}
+    yield {
+        "name": resource.plural,
+        "singularName": resource.definition.singular,
+        **common,
+        "verbs": list(resource.verbs),
+        **{key: list(value) for key, value in names.items() if value},
+    }
+    for subresource in resource.subresources:
+        verbs = ["update"] if subresource == "finalize" else ["get", "patch", "update"]
+        kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if subresource == "scale" else {}
+        yield {"name": f"{resource.plural}/{subresource}", "singularName": "", **common, **kind, "verbs": verbs}
+
+
+def _group_discovery(registry: Registry, name: str) -> dict[str, Any]:
+    versions = [
+        {
+            "version": version,
+            "resources": [_resource_discovery(resource) for resource in _served(registry, name, version)],
+            "freshness": "Current",
+        }
+        for version in versions_of(registry, name)
+    ]
+    return {"metadata": {"name": name, "creationTimestamp": None}, "versions": versions}
+
+
+def _resource_discovery(resource: Resource) -> dict[str, Any]:
+    definition = resource.definition
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _kind_of(resource, resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": definition.singular,
+        "verbs": list(resource.verbs),
+        "shortNames": list(definition.short_names),
+        "categories": list(definition.categories),
+        "subresources": [_subresource_discovery(resource, name) for name in resource.subresources],
+    }
+    return {key: value for key, value in entry.items() if value or key == "singularResource"}
+
+
+def _subresource_discovery(resource: Resource, name: str) -> dict[str, Any]:
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    return {
+        "subresource": name,
+        "responseKind": scale if name == "scale" else _kind_of(resource, resource.kind),
+        "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+    }
+
+
+def _kind_of(resource: Resource, kind: str) -> Mapping[str, str]:
+    return {"group": resource.group, "version": resource.version, "kind": kind}

@@ -1,0 +1,215 @@
+"""The resource API over HTTP: one request in, one call on the server, one response out."""
+
+import random
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kubelab.access.review_kinds import REVIEWS
+from kubelab.http import webhooks
+from kubelab.http.answers import list_answer, object_answer
+from kubelab.http.bodies import Body, check_size, inflate, read_json, read_yaml
+from kubelab.http.conversions import converted
+from kubelab.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
+from kubelab.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
+from kubelab.http.protobuf.messages import decode_object
+from kubelab.http.queries import flag, list_options
+from kubelab.http.webhook_calls import Services
+from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
+from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
+from kubelab.model.requests import FieldValidation
+from kubelab.server import ApiServer
+from kubelab.storage.listing import ListOptions
+from kubelab.writes.deletion import delete_options
+from kubelab.writes.options import write_options
+from kubelab.writes.writer import WriteCall
+from purekube.ports import PatchType
+
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+OBJECT_FORMS: Final = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL, AnswerForm.PARTIAL_LIST})
+_WATCH_SECONDS: Final = (1800.0, 3600.0)
+"""The bounds in seconds of a watch without a timeout; kube-apiserver draws one at random between them (W-19)."""
+_OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
+
+
+def wants_watch(request: Request, target: RequestTarget) -> bool:
+    """Report whether a GET is a watch."""
+    return request.method == "GET" and not target.name and flag(request.query_params, "watch")
+
+
+def watch_timeout(seconds: float | None) -> float:
+    """Return the seconds after which a watch ends."""
+    return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
+
+
+def include_object(query: Mapping[str, str]) -> str:
+    """Return how much of each object the rows of a Table include."""
+    return query.get("includeObject") or "Metadata"
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the request's body, decompressed. Raises ApiFailure 413 as soon as it is too large."""
+    size, parts = 0, []
+    async for part in request.stream():
+        size += len(part)
+        check_size(size)
+        parts.append(part)
+    raw = b"".join(parts)
+    return inflate(raw) if request.headers.get("content-encoding") == "gzip" else raw
+
+
+async def answer(
+    server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
+) -> Response:
+    """Perform a request that is no watch, calling admission webhooks where configured. Raises ApiFailure."""
+    wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+    call = _Call(server, request, target, caller, raw, wanted, services)
+    match request.method:
+        case "GET" | "HEAD":
+            return await converted(server, call.read, services)
+        case "POST" if not target.name:
+            return await call.create()
+        case "PUT" if target.name:
+            return await call.update()
+        case "PATCH" if target.name:
+            return await call.patch()
+        case "DELETE":
+            return await call.delete()
+        case _:
+            raise method_not_allowed()
+
+
+class _Call:
+    """One request with everything that its handlers need."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        request: Request,
+        target: RequestTarget,
+        caller: Caller,
+        raw: bytes,
+        wanted: AcceptedForm,
+        services: Services,
+    ) -> None:
+        self._server = server
+        self._services = services
+        self._query = request.query_params
+        self._media = media_type(request.headers.get("content-type", ""))
+        self._target = target
+        self._caller = caller
+        self._raw = raw
+        self._wanted = wanted
+        self._include = include_object(request.query_params)
+
+    def read(self) -> Response:
+        if self._target.name:
+            return self._object(self._server.get(self._target, self._caller))
+        listed = self._server.list(self._target, list_options(self._query), self._caller)
+        return list_answer(listed, self._wanted, self._include, self._server.now())
+
+    async def create(self) -> Response:
+        options = write_options(self._query, "CreateOptions")
+        body, warnings = self._manifest(options.field_validation)
+        return await self._written(RequestVerb.CREATE, body, options, warnings)
+
+    async def update(self) -> Response:
+        options = write_options(self._query, "UpdateOptions")
+        body, warnings = self._manifest(options.field_validation)
+        return await self._written(RequestVerb.UPDATE, body, options, warnings)
+
+    async def patch(self) -> Response:
+        options = write_options(self._query, "PatchOptions")
+        if self._media == APPLY_PATCH:
+            body, warnings = self._checked(read_yaml(self._raw), options.field_validation)
+            return await self._written(RequestVerb.PATCH, body, options, warnings)
+        kind = self._patch_type()
+        body, warnings = self._checked(_patch_body(self._raw), options.field_validation)
+        return await self._written(RequestVerb.PATCH, body, options, warnings, kind)
+
+    async def _written(
+        self,
+        verb: RequestVerb,
+        body: Any,
+        options: WriteOptions,
+        warnings: tuple[str, ...],
+        patch_type: PatchType | None = None,
+    ) -> Response:
+        call = WriteCall(verb, self._target, body, options, self._caller, patch_type)
+        asks_others = self._server.has_webhooks or self._target.resource.converts
+        if asks_others and self._target.resource.storage not in REVIEWS:
+            return self._object(await webhooks.perform(self._server, call, self._services), warnings)
+        return self._object(self._server.perform(call), warnings)
+
+    async def delete(self) -> Response:
+        body = self._deletion()
+        if not isinstance(body, Mapping):
+            raise bad_request("the DeleteOptions of a delete are an object")
+        options = delete_options(body, self._query, dry_run=self._query.get("dryRun") == "All")
+        selector = list_options(self._query)
+        if self._server.has_webhooks:
+            asked = webhooks.DeleteCall(self._target, selector, options, self._caller)
+            await webhooks.admit_delete(self._server, asked, self._services)
+        return await converted(self._server, partial(self._deleted, selector, options), self._services)
+
+    def _deleted(self, selector: ListOptions, options: DeleteOptions) -> Response:
+        if self._target.name:
+            return self._object(self._server.delete(self._target, options, self._caller))
+        listed = self._server.delete_collection(self._target, selector, options, self._caller)
+        return list_answer(listed, self._wanted, self._include, self._server.now())
+
+    def _deletion(self) -> Any:
+        """Return the DeleteOptions, which typed clients send as protobuf."""
+        if self._media == PROTOBUF and self._raw:
+            return decode_object(self._raw)
+        return read_yaml(self._raw).value if self._raw.strip() else {}
+
+    def _object(self, reply: Any, warnings: tuple[str, ...] = ()) -> Response:
+        return object_answer(
+            reply, self._target.resource, self._wanted, self._include, self._server.now(), warnings=warnings
+        )
+
+    def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
+        """Return the object of a POST or PUT, and the warnings about it."""
+        if self._media not in ("", *_OBJECT_TYPES):
+            raise unsupported_media_type(_OBJECT_TYPES)
+        if self._media == PROTOBUF and not self._target.resource.custom:
+            return decode_object(self._raw), ()
+        if not self._raw.strip():
+            raise _unrecognized(
+                self._target, "couldn't get version/kind; json parse error: unexpected end of JSON input"
+            )
+        return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
+
+    def _checked(self, body: Body, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
+        """Return the body's value, and warnings about keys that it repeats (S-14)."""
+        texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
+        if texts and validation is FieldValidation.STRICT:
+            kind, version = self._target.resource.kind, self._target.resource.version
+            problems = ", ".join(texts)
+            raise bad_request(
+                f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {problems}'
+            )
+        return body.value, texts if validation is FieldValidation.WARN else ()
+
+    def _patch_type(self) -> PatchType:
+        types = [PatchType.JSON, PatchType.MERGE]
+        if not self._target.resource.custom:
+            types.append(PatchType.STRATEGIC)
+        if self._media not in [kind.value for kind in types]:
+            raise unsupported_media_type((*(kind.value for kind in types), APPLY_PATCH))
+        return PatchType(self._media)
+
+
+def _patch_body(raw: bytes) -> Body:
+    try:
+        return read_json(raw)
+    except ApiFailure as failure:
+        raise bad_request(f"error decoding patch: {failure.message}") from failure
+
+
+def _unrecognized(target: RequestTarget, why: str) -> ApiFailure:
+    return bad_request(f"the object provided is unrecognized (must be of type {target.resource.kind}): {why} (<empty>)")

@@ -1,0 +1,241 @@
+"""The messages that kubectl sends as protobuf: `create` of plain kinds and the access reviews.
+
+Typed clients encode built-in kinds this way. A kind that is not described here is answered with 415, whose message
+names it; manifests from files (`kubectl apply -f`, `create -f`) are sent as JSON.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import attrs
+
+from kubelab.http.protobuf.wire import fields_of
+from kubelab.model.failure import ApiFailure, bad_request, unsupported_media_type
+from purekube.apimachinery.timestamps import format_time
+
+CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
+_MAGIC: Final = b"k8s\x00"
+
+Read = Callable[[Any], Any]
+
+
+@attrs.frozen
+class Member:
+    """One field of a message: its JSON name, how to decode it, and whether it is repeated or a map."""
+
+    name: str
+    read: Read
+    many: bool = False
+    keyed: bool = False
+
+
+def _raw(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise bad_request("proto: wrong wireType for a field")
+    return value
+
+
+def _text(value: Any) -> str:
+    return _raw(value).decode("utf-8", "replace")
+
+
+def _base64(value: Any) -> str:
+    return b64encode(_raw(value)).decode()
+
+
+def _flag(value: Any) -> bool:
+    return bool(value)
+
+
+def _time(value: Any) -> str | None:
+    seconds = dict(fields_of(_raw(value))).get(1)
+    return format_time(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
+
+
+def _pair(read: Read) -> Read:
+    def pair(value: Any) -> tuple[str, Any]:
+        parts = dict(fields_of(_raw(value)))
+        return _text(parts.get(1, b"")), read(parts.get(2, b""))
+
+    return pair
+
+
+def _text_map(name: str) -> Member:
+    return Member(name, _pair(_text), keyed=True)
+
+
+def _texts(name: str) -> Member:
+    return Member(name, _text, many=True)
+
+
+def _message(**numbers: Member) -> Read:
+    """Return a decoder of a message, given its fields by their numbers (`f1`, `f2`, …)."""
+    members = {int(number[1:]): member for number, member in numbers.items()}
+
+    def read(value: Any) -> dict[str, Any]:
+        return _read_members(_raw(value), members)
+
+    return read
+
+
+def _read_members(raw: bytes, members: Mapping[int, Member]) -> dict[str, Any]:
+    message: dict[str, Any] = {}
+    for number, value in fields_of(raw):
+        member = members.get(number)
+        if member is None:
+            continue
+        read = member.read(value)
+        if member.keyed:
+            message.setdefault(member.name, {})[read[0]] = read[1]
+        elif member.many:
+            message.setdefault(member.name, []).append(read)
+        elif read not in ("", None):
+            message[member.name] = read
+    return message
+
+
+_OWNER: Final = _message(
+    f1=Member("kind", _text),
+    f3=Member("name", _text),
+    f4=Member("uid", _text),
+    f5=Member("apiVersion", _text),
+    f6=Member("controller", _flag),
+    f7=Member("blockOwnerDeletion", _flag),
+)
+_METADATA: Final = Member(
+    "metadata",
+    _message(
+        f1=Member("name", _text),
+        f2=Member("generateName", _text),
+        f3=Member("namespace", _text),
+        f5=Member("uid", _text),
+        f6=Member("resourceVersion", _text),
+        f8=Member("creationTimestamp", _time),
+        f11=_text_map("labels"),
+        f12=_text_map("annotations"),
+        f13=Member("ownerReferences", _OWNER, many=True),
+        f14=_texts("finalizers"),
+    ),
+)
+_RULE: Final = _message(
+    f1=_texts("verbs"),
+    f2=_texts("apiGroups"),
+    f3=_texts("resources"),
+    f4=_texts("resourceNames"),
+    f5=_texts("nonResourceURLs"),
+)
+_SUBJECT: Final = _message(
+    f1=Member("kind", _text), f2=Member("apiGroup", _text), f3=Member("name", _text), f4=Member("namespace", _text)
+)
+_ROLE_REF: Final = _message(f1=Member("apiGroup", _text), f2=Member("kind", _text), f3=Member("name", _text))
+_ROLE: Final = _message(f1=_METADATA, f2=Member("rules", _RULE, many=True))
+_BINDING: Final = _message(f1=_METADATA, f2=Member("subjects", _SUBJECT, many=True), f3=Member("roleRef", _ROLE_REF))
+_NAMED: Final = _message(f1=Member("kind", _text), f2=Member("namespace", _text), f3=Member("name", _text))
+_RESOURCE_ATTRIBUTES: Final = _message(
+    f1=Member("namespace", _text),
+    f2=Member("verb", _text),
+    f3=Member("group", _text),
+    f4=Member("version", _text),
+    f5=Member("resource", _text),
+    f6=Member("subresource", _text),
+    f7=Member("name", _text),
+)
+_PATH_ATTRIBUTES: Final = _message(f1=Member("path", _text), f2=Member("verb", _text))
+
+
+def _integer(value: Any) -> int:
+    return int(value)
+
+
+_PORT: Final = _message(f1=Member("name", _text), f3=Member("containerPort", _integer), f4=Member("protocol", _text))
+_CONTAINER: Final = _message(
+    f1=Member("name", _text),
+    f2=Member("image", _text),
+    f3=_texts("command"),
+    f4=_texts("args"),
+    f6=Member("ports", _PORT, many=True),
+)
+_TEMPLATE: Final = Member(
+    "template",
+    _message(
+        f1=_METADATA,
+        f2=Member("spec", _message(f2=Member("containers", _CONTAINER, many=True), f3=Member("restartPolicy", _text))),
+    ),
+)
+_SELECTOR: Final = Member("selector", _message(f1=_text_map("matchLabels")))
+_DEPLOYMENT_SPEC: Final = _message(f1=Member("replicas", _integer), f2=_SELECTOR, f3=_TEMPLATE)
+_JOB_SPEC: Final = _message(
+    f1=Member("parallelism", _integer),
+    f2=Member("completions", _integer),
+    f6=_TEMPLATE,
+    f7=Member("backoffLimit", _integer),
+)
+
+_DELETE_OPTIONS: Final = _message(
+    f1=Member("gracePeriodSeconds", _integer),
+    f2=Member("preconditions", _message(f1=Member("uid", _text), f2=Member("resourceVersion", _text))),
+    f3=Member("orphanDependents", _flag),
+    f4=Member("propagationPolicy", _text),
+    f5=_texts("dryRun"),
+)
+"""The same message in every API group."""
+
+_KINDS: Final[Mapping[tuple[str, str], Read]] = {
+    ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),
+    ("v1", "ConfigMap"): _message(
+        f1=_METADATA,
+        f2=_text_map("data"),
+        f3=Member("binaryData", _pair(_base64), keyed=True),
+        f4=Member("immutable", _flag),
+    ),
+    ("v1", "Secret"): _message(
+        f1=_METADATA,
+        f2=Member("data", _pair(_base64), keyed=True),
+        f3=Member("type", _text),
+        f4=_text_map("stringData"),
+        f5=Member("immutable", _flag),
+    ),
+    ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=Member("secrets", _NAMED, many=True)),
+    ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=Member("spec", _DEPLOYMENT_SPEC)),
+    ("batch/v1", "Job"): _message(f1=_METADATA, f2=Member("spec", _JOB_SPEC)),
+    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): _message(
+        f1=_METADATA,
+        f2=Member(
+            "spec",
+            _message(
+                f1=Member("resourceAttributes", _RESOURCE_ATTRIBUTES),
+                f2=Member("nonResourceAttributes", _PATH_ATTRIBUTES),
+            ),
+        ),
+    ),
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): _message(
+        f1=_METADATA, f2=Member("spec", _message(f1=Member("namespace", _text)))
+    ),
+    ("authentication.k8s.io/v1", "SelfSubjectReview"): _message(f1=_METADATA),
+}
+
+
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """Return the JSON form of a protobuf body.
+
+    Raises ApiFailure 400 for other data, 415 for a kind not described here.
+    """
+    if not raw.startswith(_MAGIC):
+        raise bad_request("the object provided is no Kubernetes protobuf message")
+    envelope = dict(fields_of(raw[len(_MAGIC) :]))
+    type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
+    version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
+    read = _DELETE_OPTIONS if kind == "DeleteOptions" else _KINDS.get((version, kind))
+    if read is None:
+        raise _not_described(version, kind)
+    return {"apiVersion": version, "kind": kind, **read(envelope.get(2, b""))}
+
+
+def _not_described(version: str, kind: str) -> ApiFailure:
+    return unsupported_media_type(("application/json", "application/yaml", f"({version} {kind} not as protobuf)"))

@@ -1,0 +1,172 @@
+"""The tables of built-in kinds whose cells are computed, with the columns that kubectl's users know."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from kubelab.http.tables.durations import age, human_duration
+from kubelab.model.records import GroupResource
+from kubelab.model.resources import Column
+from purekube.apimachinery.manifest import get_path
+
+Manifest = Mapping[str, Any]
+Cells = Callable[[Manifest, datetime], list[Any]]
+
+
+@attrs.frozen
+class TableOf:
+    """The columns of a kind's table and the function that computes their cells.
+
+    With `named` the column of the name precedes them.
+    """
+
+    columns: tuple[Column, ...]
+    cells: Cells
+    named: bool = True
+
+
+def _columns(*names: str) -> tuple[Column, ...]:
+    """Return columns by their names; a name with the prefix `+` is shown only in the wide form."""
+    return tuple(
+        Column(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
+        for name in names
+    )
+
+
+def _created(manifest: Manifest, now: datetime) -> str:
+    return age(get_path(manifest, "metadata", "creationTimestamp"), now)
+
+
+def _namespace(manifest: Manifest, now: datetime) -> list[Any]:
+    return [get_path(manifest, "status", "phase") or "Active", _created(manifest, now)]
+
+
+def _config_map(manifest: Manifest, now: datetime) -> list[Any]:
+    return [len(manifest.get("data") or ()) + len(manifest.get("binaryData") or ()), _created(manifest, now)]
+
+
+def _secret(manifest: Manifest, now: datetime) -> list[Any]:
+    return [manifest.get("type", "Opaque"), len(manifest.get("data") or ()), _created(manifest, now)]
+
+
+def _service_account(manifest: Manifest, now: datetime) -> list[Any]:
+    return [len(manifest.get("secrets") or ()), _created(manifest, now)]
+
+
+def _lease(manifest: Manifest, now: datetime) -> list[Any]:
+    return [get_path(manifest, "spec", "holderIdentity"), _created(manifest, now)]
+
+
+def _definition(manifest: Manifest, now: datetime) -> list[Any]:
+    return [get_path(manifest, "metadata", "creationTimestamp")]
+
+
+def _deployment(manifest: Manifest, now: datetime) -> list[Any]:
+    wanted, status = get_path(manifest, "spec", "replicas"), manifest.get("status") or {}
+    ready = f"{status.get('readyReplicas', 0)}/{wanted or 0}"
+    return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0), _created(manifest, now)]
+
+
+def _stateful_set(manifest: Manifest, now: datetime) -> list[Any]:
+    ready = get_path(manifest, "status", "readyReplicas") or 0
+    return [f"{ready}/{get_path(manifest, 'spec', 'replicas') or 0}", _created(manifest, now)]
+
+
+def _job(manifest: Manifest, now: datetime) -> list[Any]:
+    done = get_path(manifest, "status", "succeeded") or 0
+    wanted = get_path(manifest, "spec", "completions")
+    parallel = get_path(manifest, "spec", "parallelism") or 1
+    completions = f"{done}/{wanted}" if wanted is not None else f"{done}/1 of {parallel}"
+    return [_job_status(manifest), completions, _job_duration(manifest, now), _created(manifest, now)]
+
+
+def _job_status(manifest: Manifest) -> str:
+    words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended"}
+    conditions = get_path(manifest, "status", "conditions") or []
+    true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    if get_path(manifest, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return next((word for kind, word in words.items() if kind in true), "Running")
+
+
+def _job_duration(manifest: Manifest, now: datetime) -> str:
+    start, end = get_path(manifest, "status", "startTime"), get_path(manifest, "status", "completionTime")
+    if not start:
+        return ""
+    finished = datetime.fromisoformat(end) if end else now
+    return human_duration(finished - datetime.fromisoformat(start))
+
+
+def _pod(manifest: Manifest, now: datetime) -> list[Any]:
+    statuses: Sequence[Mapping[str, Any]] = get_path(manifest, "status", "containerStatuses") or ()
+    ready = sum(bool(status.get("ready")) for status in statuses)
+    restarts = sum(int(status.get("restartCount", 0)) for status in statuses)
+    phase = get_path(manifest, "status", "reason") or get_path(manifest, "status", "phase") or "Pending"
+    shown = "Terminating" if get_path(manifest, "metadata", "deletionTimestamp") else phase
+    total = len(get_path(manifest, "spec", "containers") or ())
+    return [f"{ready}/{total}", shown, str(restarts), _created(manifest, now)]
+
+
+def _service(manifest: Manifest, now: datetime) -> list[Any]:
+    spec = manifest.get("spec") or {}
+    ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ())
+    return [
+        spec.get("type", "ClusterIP"),
+        spec.get("clusterIP") or "<none>",
+        "<none>",
+        ports or "<none>",
+        _created(manifest, now),
+    ]
+
+
+def _claim(manifest: Manifest, now: datetime) -> list[Any]:
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    modes = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+    shown = ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ())
+    capacity = get_path(status, "capacity", "storage") or ""
+    cells = [status.get("phase", "Pending"), spec.get("volumeName", ""), capacity, shown]
+    return [*cells, spec.get("storageClassName", ""), _created(manifest, now)]
+
+
+def _event(manifest: Manifest, now: datetime) -> list[Any]:
+    """Return the cells of an Event of either API.
+
+    The core API has `message` and `involvedObject`, the newer API `note` and `regarding`.
+    """
+    about = manifest.get("involvedObject") or manifest.get("regarding") or {}
+    last = (
+        get_path(manifest, "series", "lastObservedTime")
+        or manifest.get("lastTimestamp")
+        or manifest.get("deprecatedLastTimestamp")
+        or manifest.get("eventTime")
+        or get_path(manifest, "metadata", "creationTimestamp")
+    )
+    what = f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+    message = manifest.get("message") or manifest.get("note") or ""
+    count = get_path(manifest, "series", "count") or manifest.get("count") or manifest.get("deprecatedCount") or 1
+    cells = [age(last, now), manifest.get("type", ""), manifest.get("reason", ""), what, message.strip()]
+    return [*cells, count, manifest["metadata"]["name"]]
+
+
+BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
+    ("", "namespaces"): TableOf(_columns("Status", "Age"), _namespace),
+    ("", "configmaps"): TableOf(_columns("Data", "Age"), _config_map),
+    ("", "secrets"): TableOf(_columns("Type", "Data", "Age"), _secret),
+    ("", "serviceaccounts"): TableOf(_columns("Secrets", "Age"), _service_account),
+    ("", "pods"): TableOf(_columns("Ready", "Status", "Restarts", "Age"), _pod),
+    ("", "services"): TableOf(_columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age"), _service),
+    ("", "persistentvolumeclaims"): TableOf(
+        _columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"), _claim
+    ),
+    ("events.k8s.io", "events"): TableOf(
+        _columns("Last Seen", "Type", "Reason", "Object", "Message", "+Count", "+Name"), _event, named=False
+    ),
+    ("apps", "deployments"): TableOf(_columns("Ready", "Up-to-date", "Available", "Age"), _deployment),
+    ("apps", "statefulsets"): TableOf(_columns("Ready", "Age"), _stateful_set),
+    ("batch", "jobs"): TableOf(_columns("Status", "Completions", "Duration", "Age"), _job),
+    ("coordination.k8s.io", "leases"): TableOf(_columns("Holder", "Age"), _lease),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(_columns("Created At"), _definition),
+}
+"""The tables by storage resource. Kinds without one show their name and their creation time."""

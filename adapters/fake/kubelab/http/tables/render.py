@@ -1,0 +1,112 @@
+"""The Tables that `kubectl get` shows, rendered by the server from printer columns."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from kubelab.http.tables.builtin import BUILTIN_TABLES
+from kubelab.http.tables.durations import age
+from kubelab.http.tables.jsonpath import find
+from kubelab.model.records import encode
+from kubelab.model.resources import Column, Resource
+
+INCLUDE: Final = ("Metadata", "None", "Object")
+"""The values of `includeObject`, which sets how much of each object a row includes; the default is `Metadata`."""
+
+_NAME: Final = {
+    "name": "Name",
+    "type": "string",
+    "format": "name",
+    "description": (
+        "Name must be unique within a namespace. Is required when creating resources, although some resources may "
+        "allow a client to request the generation of an appropriate name automatically. Name is primarily intended "
+        "for creation idempotence and configuration definition. Cannot be updated. More info: "
+        "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+    ),
+    "priority": 0,
+}
+_AGE: Final = (Column("Age", "date", ".metadata.creationTimestamp"),)
+_CREATED: Final = (Column("Created At", "string", ".metadata.creationTimestamp"),)
+
+
+def table_columns(resource: Resource) -> list[dict[str, Any]]:
+    """Return the `columnDefinitions` of a resource's tables."""
+    own = BUILTIN_TABLES.get(resource.storage)
+    definitions = [_definition(column) for column in (own.columns if own else _columns(resource))]
+    return [_NAME, *definitions] if own is None or own.named else definitions
+
+
+def table(
+    resource: Resource, manifests: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], include: str, now: datetime
+) -> dict[str, Any]:
+    """Return a Table of `manifests`; `metadata` is that of the list, `include` one of `INCLUDE`."""
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata),
+        "columnDefinitions": table_columns(resource),
+        "rows": [_row(resource, manifest, include, now) for manifest in manifests],
+    }
+
+
+def partial(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object's metadata as a PartialObjectMetadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": manifest["metadata"]}
+
+
+def _row(resource: Resource, manifest: Mapping[str, Any], include: str, now: datetime) -> dict[str, Any]:
+    own = BUILTIN_TABLES.get(resource.storage)
+    cells = own.cells(manifest, now) if own else [_cell(column, manifest, now) for column in _columns(resource)]
+    named = own is None or own.named
+    row: dict[str, Any] = {"cells": [manifest["metadata"]["name"], *cells] if named else cells}
+    if include == "Metadata":
+        row["object"] = partial(manifest)
+    elif include == "Object":
+        row["object"] = manifest
+    return row
+
+
+def _columns(resource: Resource) -> tuple[Column, ...]:
+    if resource.columns:
+        return resource.columns
+    return _AGE if resource.custom else _CREATED
+
+
+def _definition(column: Column) -> dict[str, Any]:
+    described = column.description or f"Custom resource definition column (in JSONPath format): {column.path}"
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": described,
+        "priority": column.priority,
+    }
+
+
+def _cell(column: Column, manifest: Mapping[str, Any], now: datetime) -> Any:
+    """Return the cell's value in the column's type; None if it is absent or of another type."""
+    matches = find(column.path, manifest)
+    value = matches[0] if matches else None
+    match column.type:
+        case _ if value is None:
+            return None
+        case "string":
+            return _text(value)
+        case "date":
+            return age(value, now) if isinstance(value, str) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "integer":
+            return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case _:
+            return None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return encode(value).decode()

@@ -1,0 +1,99 @@
+"""A watch as a chunked response: one JSON line per event, sent as soon as the event occurs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.types import Receive, Send
+
+from kubelab.model.failure import ApiFailure, status_body
+from kubelab.model.records import encode
+from kubelab.storage.watch_stream import Line, WatchStream
+
+RenderLine = Callable[[Line], bytes]
+"""A function from one event to its line of the response."""
+
+
+async def send_watch(
+    stream: WatchStream,
+    receive: Receive,
+    send: Send,
+    *,
+    take: Callable[[], Awaitable[list[Line]]],
+    render: RenderLine,
+    content_type: bytes,
+    timeout: float,
+    bookmark: Callable[[], None],
+    bookmark_interval: float,
+) -> None:
+    """Send `stream` until it ends, `timeout` seconds have passed or the client disconnects.
+
+    `take` returns the pending lines, in the requested version; a refusal ends the stream. `bookmark` queues a bookmark
+    on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
+    """
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    stream.on_ready = ready.set
+    gone = asyncio.ensure_future(_disconnected(receive))
+    gone.add_done_callback(lambda _: stream.end())
+    timers = [loop.call_later(timeout, _finish, stream, bookmark)]
+    _repeat(loop, timers, bookmark_interval, bookmark)
+    headers = [(b"content-type", content_type), (b"cache-control", b"no-cache, private")]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        while True:
+            ready.clear()
+            lines = await _taken(stream, take)
+            if lines:
+                await send({"type": "http.response.body", "body": b"".join(map(render, lines)), "more_body": True})
+            elif stream.ended:
+                break
+            else:
+                await ready.wait()
+        await send({"type": "http.response.body", "body": _last_line(stream), "more_body": False})
+    finally:
+        stream.end()
+        gone.cancel()
+        for timer in timers:
+            timer.cancel()
+
+
+async def _taken(stream: WatchStream, take: Callable[[], Awaitable[list[Line]]]) -> list[Line]:
+    try:
+        return await take()
+    except ApiFailure as failure:
+        stream.fail(failure)
+        return []
+
+
+async def _disconnected(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+def _finish(stream: WatchStream, bookmark: Callable[[], None]) -> None:
+    bookmark()
+    stream.end()
+
+
+def _repeat(
+    loop: asyncio.AbstractEventLoop, timers: list[asyncio.TimerHandle], interval: float, act: Callable[[], None]
+) -> None:
+    """Call `act` every `interval` seconds; the pending timer is the last of `timers`."""
+
+    def again() -> None:
+        act()
+        timers[1] = loop.call_later(interval, again)
+
+    timers.append(loop.call_later(interval, again))
+
+
+def _last_line(stream: WatchStream) -> bytes:
+    """Return the ERROR line of a stream that failed (W-11)."""
+    if stream.failure is None:
+        return b""
+    error: dict[str, Any] = {"type": "ERROR", "object": status_body(stream.failure)}
+    return encode(error) + b"\n"

@@ -1,0 +1,117 @@
+"""The controllers that an API server alone does not have, run on demand: garbage collection and namespace deletion.
+
+They write through the server like any client, under the names that they have in a kube-controller-manager, so that the
+audit log shows them.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from kubelab.lifecycle.garbage_collector import Collector, Node
+from kubelab.lifecycle.namespaces import NAMESPACES, Namespaces
+from kubelab.lifecycle.registry import Registry
+from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, WriteOptions
+from kubelab.model.failure import ApiFailure
+from kubelab.model.records import Record
+from kubelab.model.replies import Reply
+from kubelab.model.resources import Resource
+from kubelab.storage.store import Store
+from purekube.ports import PatchType
+
+_AGENT: Final = "kube-controller-manager/v1.36.2"
+_GROUPS: Final = ("system:masters", "system:serviceaccounts", "system:authenticated")
+GARBAGE_COLLECTOR: Final = Caller("system:serviceaccount:kube-system:generic-garbage-collector", _GROUPS, _AGENT)
+NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespace-controller", _GROUPS, _AGENT)
+
+
+class Writes(Protocol):
+    """The server's writes that the controllers use."""
+
+    def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
+        """Delete one object."""
+        ...
+
+    def patch(
+        self, target: RequestTarget, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller
+    ) -> Reply:
+        """Patch one object."""
+        ...
+
+    def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+        """Replace one object or subresource (PUT)."""
+        ...
+
+
+class Controllers:
+    """The garbage collector and the namespace controller, run until both are idle."""
+
+    def __init__(self, store: Store, registry: Registry, namespaces: Namespaces, server: Writes) -> None:
+        self._store = store
+        self._registry = registry
+        self._namespaces = namespaces
+        self._server = server
+        self._collector = Collector(store)
+
+    @property
+    def idle(self) -> bool:
+        """True if a run would do nothing."""
+        return self._collector.idle and self._namespaces.idle
+
+    def run(self) -> int:
+        """Run until nothing is left to do; return how many objects and namespaces were examined."""
+        looked = 0
+        while not self.idle:
+            looked += self._collector.run(self)
+            for namespace in self._namespaces.take_suspects():
+                looked += 1
+                self._empty(namespace)
+        return looked
+
+    def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
+        """Return where an owner would be: in the dependent's namespace, or in none if its kind is cluster-scoped.
+
+        None if the kind is unknown, or namespaced while the dependent is not.
+        """
+        resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
+        namespace = dependent[1][0]
+        if resource is None or (resource.namespaced and not namespace):
+            return None
+        return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
+
+    def delete(self, node: Node, record: Record, propagation: str) -> None:
+        """Delete a garbage object, unless it has changed since `record` was read."""
+        options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
+        self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
+
+    def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
+        """Change the owner references or finalizers of an object, unless it has changed since `record` was read."""
+        patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
+        self._try(
+            lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
+        )
+
+    def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
+        """Run a write on an object. What admission or validation refuses is skipped; the audit log has the refusal."""
+        where, (namespace, name) = node
+        with suppress(ApiFailure):
+            act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))
+
+    def _empty(self, namespace: str) -> None:
+        """Delete the objects in a terminating namespace; when none are left, finalize the namespace."""
+        empty = True
+        for resource in self._namespaced():
+            for record in list(self._store.scan(resource.storage, namespace)):
+                empty = False
+                if not record.deleting:
+                    target = RequestTarget(resource, namespace, record.key[1])
+                    self._server.delete(target, DeleteOptions(propagation="Background"), NAMESPACE_CONTROLLER)
+        if empty:
+            target = RequestTarget(self._registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
+            self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
+
+    def _namespaced(self) -> list[Resource]:
+        """Return one resource for each table of namespaced objects."""
+        return [
+            resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
+        ]

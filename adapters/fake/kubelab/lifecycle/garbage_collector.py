@@ -1,0 +1,203 @@
+"""The garbage collector: dependents are deleted after their owners (W-32, W-32b).
+
+Each write updates an index of owner references and a list of objects that may have become garbage; a run examines these
+objects only. `decide_dependent` is the pure decision for one dependent.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import attrs
+
+from kubelab.model.calls import FOREGROUND, ORPHAN
+from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
+from kubelab.storage.store import Store
+
+Node = tuple[GroupResource, ObjectKey]
+"""The table and the key of an object."""
+
+
+class OwnerState(Enum):
+    """The state of the object that an owner reference points at."""
+
+    SOLID = "solid"
+    """The owner exists, or its kind is unknown."""
+    WAITING = "waiting"
+    """The owner is being deleted in the foreground and waits for its dependents."""
+    GONE = "gone"
+    """No object of that name exists, or one with another uid."""
+
+
+@attrs.frozen
+class DropReferences:
+    """The decision to keep a dependent and remove its references to these owner uids."""
+
+    uids: frozenset[str]
+
+
+@attrs.frozen
+class DeleteDependent:
+    """The decision to delete a dependent. `propagation` applies to its own dependents."""
+
+    propagation: str
+
+
+Verdict = DropReferences | DeleteDependent | None
+
+
+def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
+    """Decide about a dependent, given the state of each owner by uid; None leaves it unchanged."""
+    lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
+    if not lost:
+        return None
+    if len(lost) < len(owners):
+        return DropReferences(lost)
+    if OwnerState.WAITING in owners.values() and has_dependents:
+        return DeleteDependent("Foreground")
+    if ORPHAN in finalizers:
+        return DeleteDependent("Orphan")
+    return DeleteDependent("Foreground" if FOREGROUND in finalizers else "Background")
+
+
+class Hands(Protocol):
+    """The collector's access to objects, which the server provides."""
+
+    def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
+        """Return where the referenced owner would be; None if that is unknown (unknown kind)."""
+        ...
+
+    def delete(self, node: Node, record: Record, propagation: str) -> None:
+        """Delete the object, unless it has changed since `record` was read."""
+        ...
+
+    def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
+        """Merge-patch the object's metadata."""
+        ...
+
+
+class Collector:
+    """The graph of owners and dependents, and the queue of objects that may be garbage."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._alive: dict[str, Node] = {}
+        self._dependents: dict[str, dict[Node, bool]] = {}
+        self._suspects: dict[Node, None] = {}
+        store.observe(self._on_change)
+
+    @property
+    def idle(self) -> bool:
+        """True if no object is queued."""
+        return not self._suspects
+
+    def suspect(self, node: Node) -> None:
+        """Queue an object for the next run."""
+        self._suspects[node] = None
+
+    def run(self, hands: Hands) -> int:
+        """Run until the queue is empty; return how many objects were examined."""
+        looked = 0
+        while self._suspects:
+            node = next(iter(self._suspects))
+            del self._suspects[node]
+            record = self._store.get(*node)
+            looked += 1
+            if record is None:
+                continue
+            if record.deleting:
+                self._finish_deletion(hands, node, record)
+            elif record.owners:
+                self._attend(hands, node, record)
+        return looked
+
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        record = change.after or change.before
+        assert record is not None, "a change has a state before or after it"
+        node = (where, record.key)
+        old = change.before.owners if change.before else {}
+        new = change.after.owners if change.after else {}
+        if old is not new:
+            self._relink(node, old, new)
+        if change.after is None:
+            self._alive.pop(record.uid, None)
+            self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
+        else:
+            self._alive[record.uid] = node
+            self._note_write(node, change.after, old != new)
+
+    def _relink(self, node: Node, old: Mapping[str, bool], new: Mapping[str, bool]) -> None:
+        for uid in old.keys() - new.keys():
+            dependents = self._dependents[uid]
+            del dependents[node]
+            if not dependents:
+                del self._dependents[uid]
+        for uid, blocks in new.items():
+            self._dependents.setdefault(uid, {})[node] = blocks
+        for uid in old:
+            if uid in self._alive:
+                self.suspect(self._alive[uid])
+
+    def _note_write(self, node: Node, record: Record, owners_changed: bool) -> None:
+        if owners_changed or (record.deleting and (FOREGROUND in record.finalizers or ORPHAN in record.finalizers)):
+            self.suspect(node)
+        if record.deleting and FOREGROUND in record.finalizers:
+            self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
+
+    def _attend(self, hands: Hands, node: Node, record: Record) -> None:
+        references = record.object()["metadata"]["ownerReferences"]
+        states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
+        match decide_dependent(states, record.finalizers, record.uid in self._dependents):
+            case DropReferences(uids):
+                hands.merge(node, record, _without(references, uids))
+            case DeleteDependent(propagation):
+                if propagation == "Foreground" and self._in_circle(record):
+                    hands.merge(node, record, _unblocked(references))
+                    record = self._store.get(*node) or record
+                hands.delete(node, record, propagation)
+            case None:
+                pass
+
+    def _in_circle(self, record: Record) -> bool:
+        """Report whether a dependent of this dependent already waits for its own: the two would wait for each other."""
+        dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
+        return any(
+            dependent is not None and dependent.deleting and FOREGROUND in dependent.finalizers
+            for dependent in dependents
+        )
+
+    def _state(self, hands: Hands, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
+        owner = hands.locate(reference, dependent)
+        if owner is None:
+            return OwnerState.SOLID
+        record = self._store.get(*owner)
+        if record is None or record.uid != reference["uid"]:
+            return OwnerState.GONE
+        waiting = record.deleting and FOREGROUND in record.finalizers
+        return OwnerState.WAITING if waiting else OwnerState.SOLID
+
+    def _finish_deletion(self, hands: Hands, node: Node, record: Record) -> None:
+        dependents = self._dependents.get(record.uid, {})
+        if ORPHAN in record.finalizers:
+            self._orphan(hands, record.uid, list(dependents))
+            hands.merge(node, record, _finalizers_without(record, ORPHAN))
+        elif FOREGROUND in record.finalizers and not any(dependents.values()):
+            hands.merge(node, record, _finalizers_without(record, FOREGROUND))
+
+    def _orphan(self, hands: Hands, uid: str, dependents: list[Node]) -> None:
+        for node in dependents:
+            record = self._store.get(*node)
+            assert record is not None, "the index of dependents follows every write"
+            hands.merge(node, record, _without(record.object()["metadata"]["ownerReferences"], frozenset({uid})))
+
+
+def _without(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
+    return {"ownerReferences": [ref for ref in references if ref["uid"] not in uids] or None}
+
+
+def _unblocked(references: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"ownerReferences": [{**ref, "blockOwnerDeletion": False} for ref in references]}
+
+
+def _finalizers_without(record: Record, finalizer: str) -> dict[str, Any]:
+    return {"finalizers": [name for name in record.finalizers if name != finalizer] or None}

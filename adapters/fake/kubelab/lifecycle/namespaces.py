@@ -1,0 +1,77 @@
+"""Namespaces: what may be created in them, and how they are deleted (NamespaceLifecycle, S-19)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.model.calls import RequestTarget
+from kubelab.model.failure import ApiFailure, forbidden, namespace_terminating, not_found
+from kubelab.model.records import GroupResource, StoredChange
+from kubelab.model.requests import WriteOutcome
+from kubelab.storage.store import Store
+from purekube.apimachinery.manifest import get_path
+
+NAMESPACES: Final[GroupResource] = ("", "namespaces")
+SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+"""The namespaces that every API server creates."""
+_IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
+
+
+def immortal(target: RequestTarget) -> ApiFailure | None:
+    """Return the refusal to delete this namespace, if it is one that may not be deleted."""
+    if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
+        return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
+    return None
+
+
+def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
+    """Compute a PUT on `/finalize`: only the finalizers in `spec` are taken from the body."""
+    wanted = get_path(body, "spec", "finalizers")
+    spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
+    if wanted:
+        spec["finalizers"] = wanted
+    return WriteOutcome({**live, "spec": spec}, changed=spec != live.get("spec"))
+
+
+class Namespaces:
+    """The namespaces that accept new objects, and those that have to be emptied."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._terminating: dict[str, None] = {}
+        self._suspects: dict[str, None] = {}
+        store.observe(self._on_change)
+
+    def admit(self, target: RequestTarget) -> None:
+        """Refuse a create in a namespace that is missing (404) or terminating (403)."""
+        namespace = target.namespace
+        if not target.resource.namespaced or namespace is None:
+            return
+        record = self._store.get(NAMESPACES, ("", namespace))
+        if record is None:
+            raise not_found("", "namespaces", namespace)
+        if record.deleting:
+            raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
+
+    def take_suspects(self) -> list[str]:
+        """Return the terminating namespaces in which something changed since the last call."""
+        suspects = [name for name in self._suspects if name in self._terminating]
+        self._suspects.clear()
+        return suspects
+
+    @property
+    def idle(self) -> bool:
+        """True if no terminating namespace has to be examined."""
+        return not self._suspects
+
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        record = change.after or change.before
+        assert record is not None, "a change has a state before or after it"
+        if where == NAMESPACES:
+            name = record.key[1]
+            if change.after is None:
+                self._terminating.pop(name, None)
+            elif record.deleting:
+                self._terminating[name] = None
+                self._suspects[name] = None
+        elif record.key[0] in self._terminating:
+            self._suspects[record.key[0]] = None

@@ -1,0 +1,253 @@
+"""Conversion webhooks of CRDs without I/O: the reviews to send, and what the answers mean.
+
+A server inside a process calls a function, at once. An HTTP handler cannot wait in the middle of a write:
+`ConversionNeeded` names the objects to convert, the handler calls the webhook and repeats the request with the answers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from kubelab.model.failure import ApiFailure, internal
+from kubelab.model.records import encode
+from kubelab.model.webhook_client import WebhookClient, client_of
+from purekube.apimachinery.errors import StatusCause
+
+Manifest = Mapping[str, Any]
+
+_GROUP: Final = "apiextensions.k8s.io"
+_KIND: Final = "ConversionReview"
+_SECONDS: Final = 30.0
+"""The seconds that kube-apiserver waits for an answer."""
+_FREE: Final = ("labels", "annotations")
+"""The metadata that a conversion may change."""
+_SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
+"""The metadata that a conversion may depend on. All other metadata is restored after the conversion."""
+
+
+@attrs.frozen
+class ConversionWebhook:
+    """The webhook that converts the objects of one kind, and the version of the review that it understands."""
+
+    client: WebhookClient
+    review_version: str
+
+
+def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
+    """Return the webhook of a CRD's `spec`; None if conversion changes the apiVersion only."""
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy") != "Webhook":
+        return None
+    webhook = conversion["webhook"]
+    understood = (version for version in webhook["conversionReviewVersions"] if version in ("v1", "v1beta1"))
+    return ConversionWebhook(client_of(webhook["clientConfig"], _SECONDS), next(understood, "v1"))
+
+
+AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
+"""A function that sends a review and returns the answer. Raises OSError or ValueError without a usable one."""
+
+
+class ConversionNeeded(Exception):
+    """The interruption of a request until these objects are converted: convert them and repeat the request."""
+
+    def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
+        super().__init__(f"{len(objects)} objects are needed in {api_version}")
+        self.webhook = webhook
+        self.objects = objects
+        self.api_version = api_version
+
+    def review(self, uid: str) -> dict[str, Any]:
+        """Return the ConversionReview to send."""
+        return review_of(self.webhook, self.objects, self.api_version, uid)
+
+
+def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
+    """Merge the needs of several objects into one review."""
+    first = needs[0]
+    of_first = [one for one in needs if (one.webhook, one.api_version) == (first.webhook, first.api_version)]
+    objects = [manifest for one in of_first for manifest in one.objects]
+    return ConversionNeeded(first.webhook, objects, first.api_version)
+
+
+def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
+    """Return the results of `act` for each record. Raises one ConversionNeeded for all missing conversions."""
+    made, needs = [], []
+    for record in records:
+        try:
+            made.append(act(record))
+        except ConversionNeeded as need:
+            needs.append(need)
+    if needs:
+        raise all_needed(needs)
+    return made
+
+
+class ConversionAnswers:
+    """The conversions that webhooks have returned in the course of one request."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], Manifest] = {}
+
+    def learn(self, need: ConversionNeeded, answer: Any, uid: str) -> None:
+        """Remember an answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
+        converted = converted_objects(need.objects, answer, need.api_version, uid, need.webhook.review_version)
+        for manifest, result in zip(need.objects, converted, strict=True):
+            self._known[need.api_version, _key(manifest)] = result
+
+    def of(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+        """Return the converted object. Raises ConversionNeeded if it is not known yet."""
+        known = self._known.get((api_version, _key(manifest)))
+        if known is None:
+            raise ConversionNeeded(webhook, [manifest], api_version)
+        return known
+
+
+def _key(manifest: Manifest) -> bytes:
+    meta = manifest.get("metadata") or {}
+    return encode({**manifest, "metadata": {key: meta[key] for key in _SEEN if key in meta}})
+
+
+class Conversions:
+    """Conversion by webhook: through a function (in process), or with answers that the HTTP handler supplies."""
+
+    def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
+        """Set `check`, which returns what is wrong with labels and annotations."""
+        self._ask = ask
+        self._check = check
+        self._answers: ConversionAnswers | None = None
+        self._asked = 0
+
+    @contextmanager
+    def answered_by(self, answers: ConversionAnswers) -> Iterator[None]:
+        """Use these answers within the block, and raise ConversionNeeded for what they lack."""
+        self._answers = answers
+        try:
+            yield
+        finally:
+            self._answers = None
+
+    def convert(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+        """Convert an object. Raises ApiFailure, and ConversionNeeded within `answered_by`."""
+        if self._answers is not None:
+            converted = self._answers.of(webhook, manifest, api_version)
+        else:
+            converted = self._asked_now(webhook, manifest, api_version)
+        settled = with_own_metadata(manifest, converted)
+        before, after = manifest.get("metadata") or {}, settled["metadata"]
+        causes = self._check({key: after[key] for key in _FREE if key in after and after[key] != before.get(key)})
+        if causes:
+            texts = [f"{cause.field}: {cause.message}".replace("annotations", "annotation", 1) for cause in causes]
+            said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            raise internal(f"{_named(manifest)} returned invalid metadata: {said}")
+        return settled
+
+    def _asked_now(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+        self._asked += 1
+        uid = str(UUID(int=self._asked))
+        if self._ask is None:
+            raise failed(manifest, "this server asks no webhooks: give ApiServer(ask=…) a function that answers")
+        try:
+            answer = self._ask(webhook, review_of(webhook, [manifest], api_version, uid))
+        except (OSError, ValueError) as error:
+            raise failed(manifest, str(error)) from error
+        return converted_objects([manifest], answer, api_version, uid, webhook.review_version)[0]
+
+
+def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
+    """Return the ConversionReview that asks for objects in another version."""
+    request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
+    return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
+
+
+def converted_objects(
+    objects: Sequence[Manifest], answer: Any, api_version: str, uid: str, review_version: str
+) -> Sequence[Manifest]:
+    """Return the objects of an answer, in the order of the request. Raises ApiFailure in kube-apiserver's words."""
+    first = objects[0]
+    response = _response(first, answer, uid, review_version)
+    result = response.get("result")
+    status = result.get("status") if isinstance(result, Mapping) else ""
+    if status != "Success":
+        said = result.get("message") if isinstance(result, Mapping) else ""
+        raise failed(first, said or f"response.result.status was '{status or ''}', not 'Success'")
+    converted = response.get("convertedObjects") or ()
+    if len(converted) != len(objects):
+        raise internal(f"{_named(first)} returned {len(converted)} objects, expected {len(objects)}")
+    for index, (manifest, result) in enumerate(zip(objects, converted, strict=True)):
+        _check(manifest, result, api_version, index)
+    return list(converted)
+
+
+def failed(manifest: Manifest, why: str) -> ApiFailure:
+    """Return the refusal of a request whose objects could not be converted."""
+    return internal(f"{_named(manifest)} failed: {why}")
+
+
+def _named(manifest: Manifest) -> str:
+    return f"conversion webhook for {manifest['apiVersion']}, Kind={manifest['kind']}"
+
+
+def _response(first: Manifest, answer: Any, uid: str, review_version: str) -> Manifest:
+    if not isinstance(answer, Mapping):
+        raise failed(first, "the answer is no JSON object")
+    wanted = f"{_GROUP}/{review_version}, Kind={_KIND}"
+    got = f"{answer.get('apiVersion') or ''}, Kind={answer.get('kind') or ''}"
+    if got != wanted:
+        raise failed(first, f"expected webhook response of {wanted}, got {got}")
+    response = answer.get("response")
+    if not isinstance(response, Mapping):
+        raise failed(first, "no response provided")
+    if response.get("uid") != uid:
+        raise failed(first, f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+    return response
+
+
+def _check(manifest: Manifest, converted: Any, api_version: str, index: int) -> None:
+    """Check that a converted object has the requested version and the original's kind and identity."""
+    if not isinstance(converted, Mapping):
+        raise internal(f"{_named(manifest)} failed: the object at index {index} is no JSON object")
+    at = f"{_named(manifest)} returned invalid"
+    if converted.get("apiVersion") != api_version:
+        got = converted.get("apiVersion") or ""
+        why = f"invalid groupVersion (expected {api_version}, received {got})"
+        raise internal(f"{at} object at index {index}: {why}")
+    if converted.get("kind") != manifest["kind"]:
+        why = f"invalid kind (expected {manifest['kind']}, received {converted.get('kind') or ''})"
+        raise internal(f"{at} object at index {index}: {why}")
+    given = converted.get("metadata")
+    meta: Manifest = given if isinstance(given, Mapping) else {}
+    for key, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        before, after = (manifest.get("metadata") or {}).get(key) or "", meta.get(key) or ""
+        if before != after:
+            raise internal(f"{at} object: must have the same {word}: {before} != {after}")
+    for key in _FREE:
+        _check_texts(at, key, meta.get(key))
+
+
+def _check_texts(at: str, key: str, values: Any) -> None:
+    if values is None:
+        return
+    if not isinstance(values, Mapping):
+        raise internal(f"{at} metadata: invalid metadata.{key} of type {_go_type(values)} in converted object")
+    for name, value in values.items():
+        if not isinstance(value, str):
+            why = f"metadata.{key}[{name}] must be a string, but is {_go_type(value)} in converted object"
+            raise internal(f"{at} metadata: {why}")
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    words = {str: "string", int: "int64", float: "float64", list: "[]interface {}", dict: "map[string]interface {}"}
+    return next((word for kind, word in words.items() if isinstance(value, kind)), "<nil>")
+
+
+def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]:
+    """Return the converted object with the original's metadata: only labels and annotations may differ."""
+    meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _FREE}
+    said = converted["metadata"]
+    kept = {key: said[key] for key in _FREE if said.get(key) is not None}
+    return {**converted, "metadata": {**meta, **kept}}

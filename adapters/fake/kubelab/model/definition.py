@@ -1,0 +1,187 @@
+"""The definition of one served version of one kind: everything the API server knows about it.
+
+Definitions are immutable values. `definitions_of_crd` makes those of custom resources, `kubelab.builtin`
+those of built-in kinds.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from kubelab.model.behaviour import CUSTOM, Behaviour
+from kubelab.model.conversion import Conversions, conversion_webhook
+from kubelab.model.versions import KindVersions
+from kubelab.ssa.fieldset import EMPTY, FieldSet
+from purekube.apimachinery.manifest import Kind, canonical_json
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import Schema, SchemaError, SchemaProblem
+from purekube.schema.objectmeta import with_type_meta
+
+_STATUS: Final[FieldSet] = {"f:status": {}}
+_NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
+
+
+@attrs.frozen
+class ScalePaths:
+    """The dotted paths from which the scale subresource reads its numbers (`spec.replicas`)."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str = ""
+
+
+@attrs.frozen(eq=False)
+class Definition:
+    """One kind in one served version.
+
+    `openapi` is the schema as it was declared (what OpenAPI v3 and `kubectl explain` show), `schema` its
+    compiled form. `served_versions` are the apiVersions in which the kind is served, `columns` the
+    `additionalPrinterColumns`, `selectable_fields` the field selectors beyond name and namespace (`spec.node`).
+    """
+
+    kind: Kind
+    schema: Schema = attrs.field(repr=False)
+    openapi: Mapping[str, Any] = attrs.field(repr=False)
+    served_versions: frozenset[str]
+    status_subresource: bool = False
+    scale: ScalePaths | None = None
+    behaviour: Behaviour = attrs.field(default=CUSTOM, repr=False)
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Mapping[str, Any], ...] = ()
+    selectable_fields: tuple[str, ...] = ()
+    storage: bool = True
+    deprecated: bool = False
+    versions: KindVersions | None = attrs.field(default=None, repr=False)
+    """All versions of a CRD that declares several."""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version` of the objects."""
+        return self.kind.api_version
+
+    @property
+    def kind_name(self) -> str:
+        """`kind` of the objects."""
+        return self.kind.kind
+
+    @property
+    def built_in(self) -> bool:
+        """True if the kind is built into kube-apiserver: such kinds take strategic merge patches (S-11)."""
+        return self.behaviour is not CUSTOM
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """Names of the subresources that are served."""
+        return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
+
+    def reset_fields(self, subresource: str) -> FieldSet:
+        """Return the fields that writes to this endpoint cannot change, and which are not owned through it (S-26)."""
+        if not self.status_subresource:
+            return EMPTY
+        if subresource == "status":
+            return _NOT_STATUS
+        return EMPTY if subresource else _STATUS
+
+    def schema_of(self, api_version: str) -> Schema:
+        """Return the schema of one of the served versions."""
+        return self.schema if self.versions is None else self.versions.schemas[api_version]
+
+    def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """Convert `manifest` to another served version. Raises ApiFailure, ConversionNeeded and UntypedError."""
+        return manifest if self.versions is None else self.versions.typed(manifest, api_version)
+
+    def empty(self) -> dict[str, Any]:
+        """Return the object as it is before its creation: its type and the structs of the skeleton."""
+        return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
+
+
+def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[Definition, ...]:
+    """Return one definition per served version of a CRD; `conversions` matters only with several versions.
+
+    Raises SchemaError with the problems of all versions.
+    """
+    spec = crd["spec"]
+    schemas = _schemas(spec)
+    served = [version for version in spec["versions"] if version.get("served")]
+    names = frozenset(f"{spec['group']}/{version['name']}" for version in served)
+    versions = None
+    if len(schemas) > 1 and conversions is not None:
+        stored = next(version["name"] for version in spec["versions"] if version["storage"])
+        versions = KindVersions(schemas, f"{spec['group']}/{stored}", conversion_webhook(spec), conversions)
+    return tuple(_of_version(spec, version, names, schemas, versions) for version in served)
+
+
+def _schemas(spec: Mapping[str, Any]) -> dict[str, Schema]:
+    """Return the schemas of all versions by apiVersion. Raises SchemaError with the problems of all."""
+    schemas: dict[str, Schema] = {}
+    problems: list[SchemaProblem] = []
+    for index, version in enumerate(spec["versions"]):
+        try:
+            openapi = version["schema"]["openAPIV3Schema"]
+            schemas[f"{spec['group']}/{version['name']}"] = _compiled(canonical_json(openapi))
+        except SchemaError as error:
+            prefix = f"spec.versions[{index}].schema.openAPIV3Schema"
+            problems += [SchemaProblem(_below(prefix, problem.path), problem.message) for problem in error.problems]
+    if problems:
+        raise SchemaError(problems)
+    return schemas
+
+
+def _below(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}" if path else prefix
+
+
+def _of_version(
+    spec: Mapping[str, Any],
+    version: Mapping[str, Any],
+    served: frozenset[str],
+    schemas: Mapping[str, Schema],
+    versions: KindVersions | None,
+) -> Definition:
+    names = spec["names"]
+    openapi = version["schema"]["openAPIV3Schema"]
+    subresources = version.get("subresources") or {}
+    kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec.get("scope") == "Namespaced")
+    return Definition(
+        kind=kind,
+        schema=schemas[kind.api_version],
+        openapi=openapi,
+        served_versions=served,
+        status_subresource="status" in subresources,
+        scale=_scale(subresources.get("scale")),
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        columns=_mappings(version.get("additionalPrinterColumns")),
+        selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
+        storage=bool(version.get("storage")),
+        deprecated=bool(version.get("deprecated")),
+        versions=versions,
+    )
+
+
+@lru_cache(maxsize=64)
+def _compiled(openapi: bytes) -> Schema:
+    """Compile the schema in this JSON. Cached, because a test run makes hundreds of servers with the same CRDs."""
+    return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
+
+
+def _mappings(declared: Sequence[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    return tuple(declared or ())
+
+
+def _scale(declared: Mapping[str, Any] | None) -> ScalePaths | None:
+    if declared is None:
+        return None
+    return ScalePaths(
+        declared["specReplicasPath"].lstrip("."),
+        declared["statusReplicasPath"].lstrip("."),
+        (declared.get("labelSelectorPath") or "").lstrip("."),
+    )

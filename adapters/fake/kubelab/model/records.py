@@ -1,0 +1,112 @@
+"""The records of the store: objects as JSON bytes, and changes as pairs of them.
+
+An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP handler sends the bytes
+unchanged, and the history shares them. A record also has the few facts that selectors, paging and garbage collection
+need of every object, so that they never decode.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.ports import WatchEventType
+from purekube.schema.node import Schema
+
+GroupResource = tuple[str, str]
+"""The (group, plural) of the table of a kind; all served versions of a kind share one table."""
+
+ObjectKey = tuple[str, str]
+"""The (namespace, name) of an object; the namespace is empty for cluster-scoped objects. Lists are in its order."""
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder()
+_NOTHING: Final[Mapping[str, str]] = {}
+
+encode = _encoder.encode
+decode = _decoder.decode
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """One stored version of one object.
+
+    `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion. `lacks_status`
+    means that readers see a default status that no write has stored yet. `schema` is the schema by which the object was
+    found valid, None if it was not validated. `api_version` is the one in which it is stored.
+    """
+
+    key: ObjectKey
+    uid: str
+    version: int
+    labels: Mapping[str, str]
+    owners: Mapping[str, bool]
+    finalizers: tuple[str, ...]
+    deleting: bool
+    raw: bytes
+    lacks_status: bool = False
+    schema: Schema | None = attrs.field(default=None, repr=False)
+    api_version: str = ""
+
+    def object(self) -> dict[str, Any]:
+        """Return a private copy of the object."""
+        copy: dict[str, Any] = decode(self.raw)
+        return copy
+
+
+def record_of(
+    manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False, schema: Schema | None = None
+) -> Record:
+    """Encode `manifest` as the state written at resourceVersion `version`."""
+    meta = {**manifest["metadata"], "resourceVersion": str(version)}
+    return Record(
+        key=(meta.get("namespace", ""), meta["name"]),
+        uid=meta["uid"],
+        version=version,
+        labels=meta.get("labels") or _NOTHING,
+        owners=owners_of(meta),
+        finalizers=tuple(meta.get("finalizers") or ()),
+        deleting="deletionTimestamp" in meta,
+        raw=encode({**manifest, "metadata": meta}),
+        lacks_status=lacks_status,
+        schema=schema,
+        api_version=manifest["apiVersion"],
+    )
+
+
+def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
+    """Return the uids of the owner references, each with whether it blocks the owner's foreground deletion."""
+    references = meta.get("ownerReferences")
+    if not references:
+        return {}
+    return {ref["uid"]: bool(ref.get("blockOwnerDeletion")) for ref in references}
+
+
+def with_version(record: Record, version: int) -> Record:
+    """Return the record with another resourceVersion: the last state of an object deleted at `version` (W-17)."""
+    manifest = record.object()
+    manifest["metadata"]["resourceVersion"] = str(version)
+    return attrs.evolve(record, raw=encode(manifest))
+
+
+@attrs.frozen(eq=False)
+class StoredChange:
+    """One write: `before` is None for a create, `after` for a delete."""
+
+    version: int
+    before: Record | None
+    after: Record | None
+
+
+def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
+    """Return the watch event of a change, given whether the selector matches the state before and after (W-18)."""
+    match (was, now):
+        case (False, True) if change.after is not None:
+            return WatchEventType.ADDED, change.after
+        case (True, True) if change.after is not None:
+            return WatchEventType.MODIFIED, change.after
+        case (True, False) if change.before is not None:
+            return WatchEventType.DELETED, with_version(change.before, change.version)
+        case _:
+            return None

@@ -1,0 +1,168 @@
+"""A served resource: one version of one kind, with what discovery, storage and tables need to know of it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from kubelab.model.conversion import Conversions, for_each
+from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.records import GroupResource, Record, decode, encode
+from purekube.apimachinery.manifest import Kind
+
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+Conversion = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""A function that converts an object between two versions of a kind."""
+
+
+def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object unchanged: the conversion of a version to itself."""
+    return manifest
+
+
+@attrs.frozen
+class Column:
+    """A printer column. `path` is a JSONPath like `.spec.size`, `type` an OpenAPI type or `date`."""
+
+    name: str
+    type: str
+    path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@attrs.frozen(eq=False)
+class Resource:
+    """One served version of a kind.
+
+    `definition` is what the pipeline validates and merges by. `storage` is the table of its objects, which all versions
+    share; `to_stored` and `to_served` convert between the stored version and this one, and are `unchanged` where they
+    are the same. `returns_deleted` is true for kinds whose DELETE answers with the object instead of a Status.
+    """
+
+    definition: Definition
+    storage: GroupResource
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    columns: tuple[Column, ...] = ()
+    fields: tuple[str, ...] = ()
+    to_stored: Conversion = unchanged
+    to_served: Conversion = unchanged
+    returns_deleted: bool = False
+
+    @property
+    def core_kind(self) -> Kind:
+        """The kind as the core names it."""
+        return self.definition.kind
+
+    @property
+    def group(self) -> str:
+        """API group, empty for the core group."""
+        return self.definition.kind.group
+
+    @property
+    def version(self) -> str:
+        """Version within the group."""
+        return self.definition.kind.version
+
+    @property
+    def plural(self) -> str:
+        """The plural name, a segment of URL paths."""
+        return self.definition.kind.plural
+
+    @property
+    def kind(self) -> str:
+        """`kind` of the objects."""
+        return self.definition.kind.kind
+
+    @property
+    def namespaced(self) -> bool:
+        """True if the objects are in namespaces."""
+        return self.definition.kind.namespaced
+
+    @property
+    def custom(self) -> bool:
+        """True if a CRD defines the resource."""
+        return not self.definition.built_in
+
+    @property
+    def list_kind(self) -> str:
+        """`kind` of lists."""
+        return self.definition.list_kind or f"{self.kind}List"
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the bare version for the core group."""
+        return self.definition.api_version
+
+    @property
+    def type_meta(self) -> dict[str, str]:
+        """Kind and apiVersion of the objects."""
+        return {"kind": self.kind, "apiVersion": self.api_version}
+
+    @property
+    def converts(self) -> bool:
+        """True if objects may be stored in another version.
+
+        Reading one may then raise ApiFailure or ConversionNeeded.
+        """
+        return self.definition.versions is not None
+
+    def require(self, records: Iterable[Record]) -> None:
+        """Raise one ConversionNeeded for all of the records whose conversion to this version is not known yet."""
+        if self.converts:
+            for_each(records, self.render)
+
+    def render(self, record: Record) -> bytes:
+        """Return a stored object as bytes of this version."""
+        return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
+
+    def as_stored(self) -> "Resource":
+        """Return the resource without conversion, for callers that read metadata only."""
+        return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
+
+    def live(self, record: Record) -> Mapping[str, Any]:
+        """Return a private copy of a stored object in this version."""
+        return self.to_served(record.object())
+
+
+def resource_of(definition: Definition, **more: Any) -> Resource:
+    """Return the resource that serves a definition; `more` are further fields of `Resource`."""
+    kind = definition.kind
+    return Resource(
+        definition=definition,
+        storage=more.pop("storage", (kind.group, kind.plural)),
+        subresources=(*definition.subresources, *more.pop("subresources", ())),
+        columns=tuple(_column(column) for column in definition.columns),
+        fields=definition.selectable_fields,
+        **more,
+    )
+
+
+def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[Resource, ...]:
+    """Return every served version of a CRD, all stored in its storage version. Raises SchemaError."""
+    return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
+
+
+def _resource_in(definition: Definition) -> Resource:
+    versions = definition.versions
+    if versions is None:
+        return resource_of(definition)
+    return resource_of(
+        definition,
+        to_stored=versions.written,
+        to_served=lambda stored: versions.read(stored, definition.api_version),
+    )
+
+
+def _column(declared: Mapping[str, Any]) -> Column:
+    return Column(
+        name=declared["name"],
+        type=declared["type"],
+        path=declared["jsonPath"],
+        format=declared.get("format", ""),
+        description=declared.get("description", ""),
+        priority=declared.get("priority", 0),
+    )

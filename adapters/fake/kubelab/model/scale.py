@@ -1,0 +1,56 @@
+"""The scale subresource: an `autoscaling/v1` Scale with the replica counts of another object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubelab.model.definition import Definition
+from kubelab.model.failure import bad_request
+
+Manifest = Mapping[str, Any]
+
+
+def scale_of(definition: Definition, live: Manifest) -> dict[str, Any]:
+    """Return the Scale of an object whose kind has the subresource."""
+    paths = definition.scale
+    if paths is None:
+        raise ValueError(f"{definition.kind.kind} has no scale subresource")
+    meta = live["metadata"]
+    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    selector = _dig(live, paths.label_selector) if paths.label_selector else None
+    status = {"replicas": _dig(live, paths.status_replicas) or 0}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: meta[key] for key in shown if key in meta},
+        "spec": {"replicas": replicas} if (replicas := _dig(live, paths.spec_replicas)) else {},
+        "status": {**status, "selector": selector} if isinstance(selector, str) else status,
+    }
+
+
+def replicas_of(scale: Manifest) -> int:
+    """Return the number of replicas that a Scale sets. Raises 400 for an invalid Scale."""
+    spec = scale.get("spec") or {}
+    replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None
+    if scale.get("kind") != "Scale" or not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request("the object provided is no autoscaling/v1 Scale")
+    return replicas
+
+
+def scaled(definition: Definition, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
+    """Return `live` with `replicas` set; without `live`, a configuration that sets nothing else."""
+    paths = definition.scale
+    if paths is None:
+        raise ValueError(f"{definition.kind.kind} has no scale subresource")
+    base: Manifest = live or {"apiVersion": definition.api_version, "kind": definition.kind.kind, "metadata": {}}
+    return _put(base, paths.spec_replicas.split("."), replicas)
+
+
+def _dig(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _put(manifest: Manifest, path: list[str], value: Any) -> dict[str, Any]:
+    head, *rest = path
+    return {**manifest, head: _put(manifest.get(head) or {}, rest, value) if rest else value}

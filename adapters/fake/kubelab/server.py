@@ -1,0 +1,294 @@
+"""The API server in memory: every verb as a plain method that returns at once or raises `ApiFailure`.
+
+Synchronous and deterministic: its only inputs are `now` for the time and `seed` for uids and name suffixes. The
+pipeline (pure functions) decides what to store; the server finds the live object, runs the pipeline, stores the result
+and notifies the watches. Two handlers use it: `inprocess` and `http`.
+
+    server = ApiServer(now=clock.now)
+    config_maps = server.registry.at("", "v1", "configmaps")
+    server.create(Target(config_maps, "default"), {...})
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from kubelab.access.audit import AuditLog
+from kubelab.access.authorization import Authorize
+from kubelab.access.gate import AccessGate
+from kubelab.access.rbac import Rbac
+from kubelab.access.review_kinds import REVIEWS
+from kubelab.access.reviews import Reviewer
+from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
+from kubelab.builtin.resources import builtin_resources
+from kubelab.lifecycle.controllers import Controllers
+from kubelab.lifecycle.custom_definitions import CustomDefinitions
+from kubelab.lifecycle.ending_definitions import DEFINITIONS
+from kubelab.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
+from kubelab.lifecycle.registry import Registry
+from kubelab.model.calls import (
+    ADMIN,
+    PLAIN_DELETE,
+    PLAIN_WRITE,
+    Caller,
+    DeleteOptions,
+    RequestTarget,
+    RequestVerb,
+    WriteOptions,
+)
+from kubelab.model.conversion import AskWebhook, Conversions
+from kubelab.model.failure import ApiFailure
+from kubelab.model.identity import Identities
+from kubelab.model.replies import Listed, Reply
+from kubelab.model.resources import Resource
+from kubelab.storage.listing import EVERYTHING, ListOptions
+from kubelab.storage.reader import Reader
+from kubelab.storage.selection import selection_of
+from kubelab.storage.selectors import name_selected
+from kubelab.storage.store import Snapshot, Store
+from kubelab.storage.streams import Streams
+from kubelab.storage.watch_stream import WatchStream
+from kubelab.writes.metadata import check_common
+from kubelab.writes.remover import Remover
+from kubelab.writes.writer import Prepared, WriteCall, Writer
+from purekube.apimachinery.manifest import Kind
+from purekube.ports import PatchType
+
+_ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.2")
+"""The caller of the server's own writes: the system namespaces, the deletion of a CRD's objects."""
+
+T = TypeVar("T", Reply, Listed)
+
+
+class ApiServer:
+    """One API server with its objects. All methods raise `ApiFailure` and nothing else.
+
+    `collects` runs garbage collection and namespace deletion within every write; without it they wait for `run_gc`, and
+    without calls of that the server is like a kube-apiserver without a controller manager. With `rbac` the roles and
+    bindings in the store decide what callers may do; without it they may do everything. `window` is how many changes
+    the history holds, `audit_limit` how many requests the audit log.
+
+    Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. Conversion webhooks of CRDs
+    are called through `ask`, except by the HTTP handler, which calls them itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        seed: int = 0,
+        window: int = 10_000,
+        collects: bool = False,
+        rbac: bool = False,
+        audit_limit: int = 100_000,
+        ask: AskWebhook | None = None,
+    ) -> None:
+        self.now = now
+        self.collects = collects
+        self.audit = AuditLog(audit_limit)
+        self.store = Store(window=window)
+        self.registry = Registry(builtin_resources())
+        self.streams = Streams(self.store)
+        self.conversions = Conversions(ask, check_common)
+        self.rbac = Rbac(self.store)
+        self.gate = AccessGate(self.store, self.audit, now, self.rbac.allows if rbac else None)
+        namespaces = Namespaces(self.store)
+        self._reader = Reader(self.store, self.streams)
+        self._writer = Writer(self.store, namespaces, Identities(seed), now)
+        self._remover = Remover(self.store, now)
+        self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
+        self._controllers = Controllers(self.store, self.registry, namespaces, self)
+        self._reviewer = Reviewer(self.rbac, self.gate)
+        self._collecting = False
+        self._create_system_namespaces()
+
+    @property
+    def authorize(self) -> Authorize | None:
+        """The function that authorizes requests; None allows everything."""
+        return self.gate.authorize
+
+    @authorize.setter
+    def authorize(self, authorize: Authorize | None) -> None:
+        self.gate.authorize = authorize
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
+        """Read one object; through a subresource, the whole object."""
+        return self.gate.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
+
+    def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
+        """Read one page (W-01 to W-06)."""
+        only = name_selected(options.field_selector)
+        return self.gate.answer(RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
+
+    def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
+        """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
+        only = name_selected(options.field_selector)
+        return self.gate.answer(
+            RequestVerb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only
+        )
+
+    def resource(self, kind: Kind) -> Resource:
+        """Return the served resource of a kind. Raises the plain-text 404 if it is not served (W-38)."""
+        return self.registry.at(kind.group, kind.version, kind.plural)
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def create(
+        self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
+    ) -> Reply:
+        """Create an object (POST)."""
+        return self.perform(WriteCall(RequestVerb.CREATE, target, body, options, caller))
+
+    def update(
+        self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
+    ) -> Reply:
+        """Replace an object (PUT)."""
+        return self.perform(WriteCall(RequestVerb.UPDATE, target, body, options, caller))
+
+    def patch(
+        self,
+        target: RequestTarget,
+        patch: Any,
+        patch_type: PatchType,
+        options: WriteOptions = PLAIN_WRITE,
+        caller: Caller = ADMIN,
+    ) -> Reply:
+        """Send a JSON, merge or strategic merge patch."""
+        return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
+
+    def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
+        """Apply an object server-side. A caller without `create` may apply only to existing objects (S-18)."""
+        return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
+
+    def perform(self, call: WriteCall) -> Reply:
+        """Decide one write and store it; answer an access review."""
+        if call.target.resource.storage in REVIEWS:
+            kind = call.target.resource.kind
+            return self.gate.answer(
+                call.verb,
+                call.target,
+                call.caller,
+                lambda: self._reviewer.answer(kind, call.body, call.caller),
+                call.options,
+            )
+        return self._write(
+            call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(self._decide(call))
+        )
+
+    def prepare(self, call: WriteCall) -> Prepared:
+        """Decide a write without storing it, so that admission webhooks can be called; `commit` stores it."""
+        try:
+            self.gate.admit(call.verb, call.target, call.caller)
+            return self._decide(call)
+        except ApiFailure as failure:
+            self.refuse(call, failure)
+            raise
+
+    def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
+        """Log a prepared write that a webhook denied."""
+        self.gate.refused(call.verb, call.target, call.caller, call.options, failure)
+
+    def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
+        """Return a prepared write with a webhook's JSON patch applied to its object in `version`."""
+        return self._writer.mutated(prepared, patch, version)
+
+    def commit(self, prepared: Prepared) -> Reply | None:
+        """Store a prepared write; None if the live object has changed since, and the write must be prepared again."""
+        if not self._writer.is_current(prepared):
+            return None
+        call = prepared.call
+        return self._write(call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(prepared))
+
+    def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
+        """Delete one object."""
+        how = WriteOptions(dry_run=options.dry_run)
+        return self._write(RequestVerb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
+
+    def delete_collection(
+        self,
+        target: RequestTarget,
+        selector: ListOptions = EVERYTHING,
+        options: DeleteOptions = PLAIN_DELETE,
+        caller: Caller = ADMIN,
+    ) -> Listed:
+        """Delete every object that the selectors match."""
+        how = WriteOptions(dry_run=options.dry_run)
+
+        def act() -> Listed:
+            return self._remover.delete_collection(target, selection_of(target, selector), options)
+
+        return self._write(RequestVerb.DELETE_COLLECTION, target, how, caller, act)
+
+    @property
+    def has_webhooks(self) -> bool:
+        """True if any admission webhook is configured."""
+        return any(self.store.count(where) for where in CONFIGURATIONS)
+
+    def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
+        """Return the admission webhooks that must agree to a write."""
+        configurations = [
+            (index == 0, record.object())
+            for index, where in enumerate(CONFIGURATIONS)
+            for record in self.store.scan(where)
+        ]
+        namespace = request.target.namespace or (request.name if request.target.resource.storage == NAMESPACES else "")
+        record = self.store.get(NAMESPACES, ("", namespace))
+        return webhooks_for(request, configurations, {} if record is None else record.labels)
+
+    # --- controllers ---------------------------------------------------------------------------------------------
+
+    def run_gc(self) -> int:
+        """Collect garbage and empty terminating namespaces; return how many objects were examined."""
+        return self._controllers.run()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace all objects by a snapshot's, as a restore of etcd does: watches end, resourceVersions repeat.
+
+        A watch from a version above the restored one is accepted, and silent until the version is reached again (W-15).
+        """
+        self.streams.end()
+        self.store.restore(snapshot)
+        self._definitions.settle(DEFINITIONS, self._delete_all)
+
+    @property
+    def idle(self) -> bool:
+        """True if `run_gc` would do nothing."""
+        return self._controllers.idle
+
+    def _write(
+        self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
+    ) -> T:
+        """Write, then run what the write triggers: CRDs are served, garbage is collected."""
+        answer = self.gate.answer(verb, target, caller, act, options)
+        if not options.dry_run:
+            self._definitions.settle(target.resource.storage, self._delete_all)
+            self._collect()
+        return answer
+
+    def _collect(self) -> None:
+        if not self.collects or self._collecting:
+            return
+        self._collecting = True
+        try:
+            self.run_gc()
+        finally:
+            self._collecting = False
+
+    def _decide(self, call: WriteCall) -> Prepared:
+        if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
+            self.gate.admit(RequestVerb.CREATE, call.target, call.caller)
+        return self._writer.prepare(call)
+
+    def _delete_all(self, resource: Resource) -> None:
+        """Delete every object of a resource whose CRD is being deleted."""
+        self.delete_collection(RequestTarget(resource), caller=_ITSELF)
+
+    def _create_system_namespaces(self) -> None:
+        namespaces = self.registry.at("", "v1", "namespaces")
+        for name in SYSTEM_NAMESPACES:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            call = WriteCall(RequestVerb.CREATE, RequestTarget(namespaces), body, PLAIN_WRITE, _ITSELF)
+            self._writer.commit(self._writer.prepare(call))

@@ -1,0 +1,179 @@
+"""The effects of a simulated controller as data, and the result of its passes.
+
+A pass is a generator that yields effects, is sent their answers, and returns a `ControllerResult`. It has no clock and
+does no I/O; the simulator performs the effects. Dropping a pass between two effects is a crash of the controller there.
+An error of the API server is thrown into the pass; one that it does not catch ends it.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.ports import Propagation
+
+
+@attrs.frozen
+class SimulatedGet:
+    """A read of one object. The answer is the manifest, None if it does not exist."""
+
+    ref: ObjectRef
+
+
+@attrs.frozen
+class SimulatedList:
+    """A read of every object of a kind, in one namespace or in all.
+
+    The answer is a tuple, empty if the kind is not served.
+    """
+
+    kind: Kind
+    namespace: str | None = None
+
+
+@attrs.frozen
+class SimulatedPatch:
+    """A merge patch of one object, if it has that uid (empty: any uid).
+
+    The answer is whether it was written: an object that is gone is not.
+    """
+
+    ref: ObjectRef
+    uid: str
+    body: Mapping[str, Any]
+    subresource: str = ""
+
+
+@attrs.frozen
+class SimulatedApply:
+    """A forced server-side apply. The answer is None."""
+
+    kind: Kind
+    manifest: Manifest
+
+
+@attrs.frozen
+class SimulatedCreate:
+    """A create (POST). It has no effect if an object of that name exists, or if the kind is not served."""
+
+    kind: Kind
+    manifest: Manifest
+
+
+@attrs.frozen
+class SimulatedDelete:
+    """A delete of one object, if it exists and has that uid (empty: any uid)."""
+
+    ref: ObjectRef
+    uid: str = ""
+    propagation: Propagation = Propagation.BACKGROUND
+
+
+@attrs.frozen
+class PostEvent:
+    """An Event about an object; an error of the API server is ignored, as event recorders do.
+
+    `moment` is the time in the Event.
+    """
+
+    ref: ObjectRef
+    uid: str
+    type: str
+    reason: str
+    message: str
+    moment: str
+
+
+@attrs.frozen
+class Sleep:
+    """A time of `seconds` in which the pass is busy. The answer is the time afterwards."""
+
+    seconds: float
+
+
+class Question:
+    """A request to something outside the API server (a registry, Helm's storage), which the simulator answers.
+
+    The base class: each controller's questions document their answers.
+    """
+
+
+Effect: TypeAlias = (
+    SimulatedGet
+    | SimulatedList
+    | SimulatedPatch
+    | SimulatedApply
+    | SimulatedCreate
+    | SimulatedDelete
+    | PostEvent
+    | Sleep
+    | Question
+)
+
+
+@attrs.frozen
+class ControllerResult:
+    """The result of a pass, and when the object is looked at again if nothing changes before.
+
+    `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
+    every failure. `interval` marks a delay as a regular interval, as opposed to remaining work. `error` is what the
+    controller would log.
+    """
+
+    requeue_after: float | None = None
+    backoff: bool = False
+    interval: bool = False
+    error: str = ""
+
+    @property
+    def retries(self) -> bool:
+        """True if work is left to do."""
+        return self.backoff or (self.requeue_after is not None and not self.interval)
+
+
+REQUEUE: Final = ControllerResult(backoff=True)
+"""The result of a pass that is repeated with backoff, without an error."""
+
+
+def done(interval: float | None = None) -> ControllerResult:
+    """Return the result of a successful pass; the object is looked at again after `interval` seconds, if given."""
+    return ControllerResult(requeue_after=interval, interval=True)
+
+
+def waiting(seconds: float) -> ControllerResult:
+    """Return the result of waiting for another object, looked at again after `seconds`, without backoff."""
+    return ControllerResult(requeue_after=seconds)
+
+
+def failed(error: str) -> ControllerResult:
+    """Return the result of a pass with an error, which is retried with backoff."""
+    return ControllerResult(error=error, backoff=True)
+
+
+def terminal(error: str) -> ControllerResult:
+    """Return the result of a pass with an error that no retry can cure: it is repeated only after a change."""
+    return ControllerResult(error=error)
+
+
+_T = TypeVar("_T")
+PassStep: TypeAlias = Generator[Effect, Any, _T]
+"""A part of a pass, which returns a `_T`."""
+
+
+def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
+    """Return the object at `ref`, None if it does not exist."""
+    answer: Manifest | None = yield SimulatedGet(ref)
+    return answer
+
+
+def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
+    """Return every object of a kind, in one namespace or in all."""
+    answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
+    return answer
+
+
+def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, uid: str = "", subresource: str = "") -> PassStep[bool]:
+    """Patch an object; return whether it existed."""
+    answer: bool = yield SimulatedPatch(ref, uid, body, subresource)
+    return answer

@@ -1,0 +1,70 @@
+"""The work queue of simulated controllers, with the due time of each object, and its backoff."""
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+
+_LARGEST_EXPONENT: Final = 64
+
+
+@attrs.frozen
+class FailureBackoff:
+    """The delay of client-go's exponential failure rate limiter: `base * 2**(failures - 1)` seconds, at most `cap`.
+
+    There is no jitter, unlike in `purekube.controller.backoff`: client-go's limiter has none.
+    """
+
+    base: float
+    cap: float
+
+    def delay(self, failures: int) -> float:
+        """Return the seconds to wait after that many consecutive failures, counted from 1."""
+        return min(self.base * 2.0 ** min(failures - 1, _LARGEST_EXPONENT), self.cap)
+
+
+class DueTimes:
+    """The due time of each object. An object that is due at a regular interval only has no work left."""
+
+    def __init__(self) -> None:
+        self._due: dict[ObjectRef, datetime] = {}
+        self._intervals: set[ObjectRef] = set()
+        self._not_before: dict[ObjectRef, datetime] = {}
+
+    def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
+        """Make the object due at `when`, or earlier if it is already; never while it is held."""
+        when = max(when, self._not_before.get(ref, when))
+        self._due[ref] = min(when, self._due.get(ref, when))
+        (self._intervals.add if interval else self._intervals.discard)(ref)
+
+    def hold(self, ref: ObjectRef, until: datetime) -> None:
+        """Make the object due no sooner than `until`."""
+        self._not_before[ref] = until
+
+    def take(self, ref: ObjectRef) -> bool:
+        """Take the object from the queue; return whether it was in it."""
+        self._not_before.pop(ref, None)
+        self._intervals.discard(ref)
+        return self._due.pop(ref, None) is not None
+
+    drop = take
+
+    def at(self, now: datetime) -> list[ObjectRef]:
+        """Return the objects that are due, in the order of their names."""
+        return sorted(ref for ref, when in self._due.items() if when <= now)
+
+    def first(self) -> datetime | None:
+        """Return when the first object is due."""
+        return min(self._due.values(), default=None)
+
+    def first_work(self) -> datetime | None:
+        """Return when the first object with remaining work is due."""
+        return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
+
+    def clear(self) -> None:
+        """Forget all objects."""
+        self._due.clear()
+        self._intervals.clear()
+        self._not_before.clear()

@@ -1,0 +1,84 @@
+"""Simulated controllers against any API server: they list, watch and work until cancelled.
+
+asyncio is imported only when `run_simulator` is called: simulations on a virtual clock use the simulators without an
+event loop.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from kubelab.simulation.reflector import reflect
+from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.manifest import Kind, Manifest, ref_of
+from purekube.ports import Clock, KubeApi, WatchEvent, WatchEventType
+
+if TYPE_CHECKING:
+    import asyncio
+
+_RELIST_SECONDS: Final = 1.0
+
+
+async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> None:
+    """Simulate until cancelled. Needs asyncio's event loop.
+
+    An unreachable API server is retried every second; kinds that are not served yet are waited for.
+    """
+    import asyncio
+
+    changed = asyncio.Event()
+    simulator.set_waker(changed.set)
+    async with asyncio.TaskGroup() as tasks:
+        for kind, selector in simulator.watched:
+            observer = _Observer(simulator, clock, kind, changed)
+            pause = partial(clock.sleep, _RELIST_SECONDS)
+            tasks.create_task(reflect(api, kind, observer, pause, label_selector=selector))
+        while True:
+            changed.clear()
+            now = clock.now()
+            while await simulator.work(now):
+                now = clock.now()
+            await _rest(clock, simulator, changed)
+
+
+async def _rest(clock: Clock, simulator: Simulator, changed: "asyncio.Event") -> None:
+    """Wait until something changes or is due."""
+    import asyncio
+
+    due = simulator.next_wake_up()
+    waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(changed.wait())}
+    if due is not None:
+        seconds = max(0.0, (due - clock.now()).total_seconds())
+        waits.add(asyncio.ensure_future(clock.sleep(seconds)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+@attrs.frozen
+class _Observer:
+    """A reflector target that passes the changes of one kind to the simulator."""
+
+    simulator: Simulator
+    clock: Clock
+    kind: Kind
+    changed: "asyncio.Event"
+
+    def replace(self, items: Sequence[Manifest]) -> None:
+        present = {ref_of(manifest, self.kind) for manifest in items}
+        for manifest in items:
+            self.simulator.observe(self.kind, manifest, self.clock.now())
+        for ref in set(self.simulator.known(self.kind)) - present:
+            self.simulator.forget(ref, self.clock.now())
+        self.changed.set()
+
+    def handle(self, event: WatchEvent) -> None:
+        if event.type is WatchEventType.DELETED:
+            self.simulator.forget(ref_of(event.object, self.kind), self.clock.now())
+        else:
+            self.simulator.observe(self.kind, event.object, self.clock.now())
+        self.changed.set()

@@ -1,0 +1,285 @@
+"""A set of simulated controllers on one API: observes objects through the `KubeApi` port, runs passes over them.
+
+A simulator is polled: `tick(now)` does everything that is due and returns; nothing runs in between. With the in-memory
+API server it needs no event loop. `kubelab.simulation.running` runs one against any API server.
+
+The engine below is shared: the work queue with its backoff, the observed objects, and the passes in progress. A
+subclass for a set of controllers defines what they watch and reconcile, and answers their questions.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from kubelab.inprocess import run_sync
+from kubelab.simulation.effects import ControllerResult, Effect, PassStep, Question, Sleep, failed
+from kubelab.simulation.executor import SimulationExecutor, list_all
+from kubelab.simulation.queue import DueTimes, FailureBackoff
+from kubelab.simulation.workers import Together, in_turn
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.ports import KubeApi
+
+_log = logging.getLogger(__name__)
+
+_MAX_STEPS: Final = 10_000
+
+
+class ObservedObjects(dict[ObjectRef, Manifest]):
+    """The objects as they were last observed. A subclass may keep indexes of them."""
+
+    def put(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Store an object's present state."""
+        self[ref] = manifest
+
+    def drop(self, ref: ObjectRef) -> Manifest | None:
+        """Forget an object; return its last state, if it was known."""
+        return self.pop(ref, None)
+
+
+@attrs.frozen
+class ControllerPass:
+    """A pass that is about to begin. `field_manager` is used for all its writes."""
+
+    field_manager: str
+    steps: PassStep[ControllerResult]
+
+
+@attrs.define
+class _UnderWay:
+    """A pass in progress, busy until `until`. `again` is set when its object changes meanwhile."""
+
+    begun: ControllerPass
+    until: datetime
+    again: bool = False
+
+
+class Simulator(ABC):
+    """The engine of simulated controllers. `title` names them in errors.
+
+    `together` decides whether objects are worked on one by one or, as by real controllers' workers, several at once.
+    """
+
+    title: ClassVar[str] = "the simulated controllers"
+    recovers: bool = False
+
+    def __init__(self, api: KubeApi, objects: ObservedObjects | None = None, *, together: Together = in_turn) -> None:
+        self._objects = ObservedObjects() if objects is None else objects
+        self._api = api
+        self._executor = SimulationExecutor(api, self._answer)
+        self._together = together
+        self._due = DueTimes()
+        self._passes: dict[ObjectRef, _UnderWay] = {}
+        self._failures: Counter[ObjectRef] = Counter()
+        self._last_errors: dict[ObjectRef, str] = {}
+        self._now: datetime | None = None
+        self._wake: Callable[[], None] = lambda: None
+
+    # --- what a set of controllers is ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def watched(self) -> Sequence[tuple[Kind, str]]:
+        """The kinds that are listed and watched, each with its label selector."""
+
+    @property
+    @abstractmethod
+    def backoff(self) -> FailureBackoff:
+        """The delay before a failed pass is repeated."""
+
+    @property
+    def watch_latency_seconds(self) -> float:
+        """The seconds for which a new object exists before any controller sees it."""
+        return 0.0
+
+    @abstractmethod
+    def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
+        """Return the objects to reconcile after an object changed from `old` to `new` (None: absent)."""
+
+    @abstractmethod
+    def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
+        """Begin a pass over one object, which the pass has to read first."""
+
+    @abstractmethod
+    async def _answer(self, question: Question) -> Any:
+        """Answer a question of a pass. May raise the port's errors."""
+
+    # --- observing -------------------------------------------------------------------------------------------------
+
+    @property
+    def errors(self) -> dict[ObjectRef, str]:
+        """The errors of the last pass over each object, if it ended with one."""
+        return dict(self._last_errors)
+
+    def known(self, kind: Kind) -> Sequence[ObjectRef]:
+        """Return references to the observed objects of a kind."""
+        return tuple(ref for ref in self._objects if ref.kind == kind)
+
+    def set_waker(self, wake: Callable[[], None]) -> None:
+        """Set a function that is called when an object becomes due for another reason than an observed change."""
+        self._wake = wake
+
+    def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
+        """Observe an object's present state."""
+        ref = ref_of(manifest, kind)
+        old = self._objects.get(ref)
+        if old == manifest:
+            return
+        self._now = now
+        self._objects.put(ref, manifest)
+        if self.watch_latency_seconds > 0 and (old is None or _uid(old) != _uid(manifest)):
+            self._due.hold(ref, now + timedelta(seconds=self.watch_latency_seconds))
+        self._trigger(self._affected(ref, old, manifest), now)
+
+    def forget(self, ref: ObjectRef, now: datetime) -> None:
+        """Observe that an object is gone."""
+        old = self._objects.drop(ref)
+        self._due.drop(ref)
+        self._failures.pop(ref, None)
+        self._last_errors.pop(ref, None)
+        self._trigger(self._affected(ref, old, None), now)
+
+    def _trigger(self, refs: Iterable[ObjectRef], now: datetime) -> None:
+        for ref in refs:
+            busy = self._passes.get(ref)
+            if busy is not None:
+                busy.again = True
+            else:
+                self._due.add(ref, now)
+
+    def crash(self) -> None:
+        """Forget everything in the controllers' memory, in the middle of their work."""
+        self._passes.clear()
+        self._objects.clear()
+        self._due.clear()
+        self._failures.clear()
+
+    # --- working ---------------------------------------------------------------------------------------------------
+
+    def next_wake_up(self) -> datetime | None:
+        """Return when something is due next, if nothing changes until then."""
+        return self._first(self._due.first())
+
+    def next_work(self) -> datetime | None:
+        """Return when work is due next, except regular intervals: an action's end, a retry, a wait."""
+        return self._first(self._due.first_work())
+
+    def _first(self, due: datetime | None) -> datetime | None:
+        busy = (item.until for item in self._passes.values())
+        return min((*busy, *(() if due is None else (due,))), default=None)
+
+    async def work(self, now: datetime) -> bool:
+        """Begin and continue the passes that are due at `now`; return whether there were any."""
+        self._now = now
+        due = self._due.at(now)
+        await self._together([partial(self._take, ref, now) for ref in due])
+        busy = sorted(ref for ref, item in self._passes.items() if item.until <= now)
+        await self._together([partial(self._resume, ref) for ref in busy])
+        return bool(due or busy)
+
+    async def _take(self, ref: ObjectRef, now: datetime) -> None:
+        """Begin a pass.
+
+        Under an event loop an object may be deleted while others are worked on, and change while its pass runs.
+        """
+        if not self._due.take(ref):
+            return
+        busy = self._passes.get(ref)
+        if busy is not None:
+            busy.again = True
+            return
+        item = self._passes[ref] = _UnderWay(self._begin(ref, now), now)
+        await self._continue(ref, item, None, now)
+
+    async def _resume(self, ref: ObjectRef) -> None:
+        item = self._passes.get(ref)
+        if item is not None:
+            await self._continue(ref, item, item.until, item.until)
+
+    async def _continue(self, ref: ObjectRef, item: _UnderWay, answer: Any, now: datetime) -> None:
+        """Perform effects until the pass is busy for a while or over."""
+        stop = await self._converse(item.begun, answer)
+        if isinstance(stop, Sleep):
+            item.until = now + timedelta(seconds=stop.seconds)
+            return
+        if self._passes.get(ref) is not item:
+            return
+        del self._passes[ref]
+        self._finish(ref, stop, now)
+        if item.again:
+            self._due.add(ref, now)
+
+    async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
+        """Answer effects until the pass sleeps or ends. An error that it does not catch ends it.
+
+        A defect of the pass is raised, unless `recovers` is set, with which the process survives it.
+        """
+        following: Callable[[], Effect] = partial(begun.steps.send, answer)
+        try:
+            while not isinstance(effect := following(), Sleep):
+                try:
+                    answer = await self._executor.perform(effect, begun.field_manager)
+                except OperatorError as error:
+                    following = partial(begun.steps.throw, error)
+                else:
+                    following = partial(begun.steps.send, answer)
+        except StopIteration as end:
+            result: ControllerResult = end.value
+            return result
+        except OperatorError as error:
+            return failed(error.message)
+        except Exception as error:
+            if not self.recovers:
+                raise
+            _log.exception("%s: a pass failed", self.title)
+            return failed(f"panic: {error} [recovered]")
+        return effect
+
+    def _finish(self, ref: ObjectRef, result: ControllerResult, now: datetime) -> None:
+        self._last_errors.pop(ref, None)
+        if result.error:
+            self._last_errors[ref] = result.error
+        seconds = self._delay(ref, result)
+        if seconds is not None:
+            self._due.add(ref, now + timedelta(seconds=seconds), interval=not result.retries)
+
+    def _delay(self, ref: ObjectRef, result: ControllerResult) -> float | None:
+        if not result.backoff:
+            self._failures.pop(ref, None)
+            return result.requeue_after
+        self._failures[ref] += 1
+        return self.backoff.delay(self._failures[ref])
+
+    # --- without an event loop -------------------------------------------------------------------------------------
+
+    def tick(self, now: datetime) -> None:
+        """Observe, and do everything that is due at `now`. Only for an API that never suspends."""
+        run_sync(self.advance(now))
+
+    async def advance(self, now: datetime) -> None:
+        """Observe, and do everything that is due at `now`, until nothing more follows from it."""
+        for _ in range(_MAX_STEPS):
+            await self.refresh(now)
+            if not await self.work(now):
+                return
+        raise RuntimeError(f"no end of work for {self.title}")
+
+    async def refresh(self, now: datetime) -> None:
+        """List everything that is watched, and observe the changes."""
+        present: set[ObjectRef] = set()
+        for kind, selector in self.watched:
+            for manifest in await list_all(self._api, kind, selector=selector):
+                present.add(ref_of(manifest, kind))
+                self.observe(kind, manifest, now)
+        for ref in self._objects.keys() - present:
+            self.forget(ref, now)
+
+
+def _uid(manifest: Manifest) -> str:
+    return str(metadata(manifest).get("uid", ""))

@@ -1,0 +1,245 @@
+"""Server-side apply and the tracking of other writes: the resulting object, and the owner of each field.
+
+Pure functions over plain objects, which are never changed. Defaults, validation and the rules for metadata follow in
+the pipeline.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from kubelab.ssa.conform import misfit_text, misfits
+from kubelab.ssa.fieldset import EMPTY, FieldSet, difference, intersection, recursive_difference, union
+from kubelab.ssa.managers import (
+    ManagedFieldsEntry,
+    ManagedFieldsOperation,
+    ManagerKey,
+    Managers,
+    cap_updaters,
+    decode_managers,
+    encode_managers,
+    key_of,
+)
+from kubelab.ssa.merge import merge
+from kubelab.ssa.ownership import Rules, UntypedError, Versioned, current, settle, without_metadata
+from kubelab.ssa.remove import remove, with_named_fields
+from kubelab.ssa.typed import ItemError, field_set
+from purekube.apimachinery.errors import OperatorError
+from purekube.schema.equality import equal
+from purekube.schema.node import Schema
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+
+class TypedPatchError(OperatorError):
+    """An applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
+
+
+class Kindred(Versioned, Protocol):
+    """The properties of a kind that server-side apply needs; `Definition` has them."""
+
+    @property
+    def kind_name(self) -> str:
+        """`kind` of the objects."""
+
+    def reset_fields(self, subresource: str) -> FieldSet:
+        """Return the fields that writes to this endpoint cannot change."""
+
+    def empty(self) -> Mapping[str, Any]:
+        """Return the object before its creation; built-in kinds have structs that exist from the start."""
+
+
+def apply(
+    definition: Kindred,
+    live: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+    *,
+    manager: str,
+    subresource: str = "",
+    force: bool = False,
+    now: str,
+) -> dict[str, Any]:
+    """Merge `config` into `live` on behalf of `manager`; `live` is None for an object that does not exist.
+
+    The result has the new managedFields. If no value changes, it is `live` with updated managedFields, which equal the
+    live ones if ownership does not change either (S-65, S-66). Raises Conflict (S-30, S-78) and TypedPatchError.
+    """
+    fit(definition, config)
+    rules = _rules(definition, subresource)
+    managers = current(rules, _managers_of(live))
+    if live is None:
+        live = definition.empty()
+    elif not managers:
+        managers = current(rules, _adopt(definition, rules, live, subresource, now))
+    key = key_of(manager, ManagedFieldsOperation.APPLY, subresource, definition.api_version)
+    before = _bare(live)
+    try:
+        new, managers = _merged(rules, before, _bare(config), managers, key, force)
+    except (ItemError, UntypedError) as error:
+        raise TypedPatchError(f"failed to create typed live object ({_named(definition, live)}): {error}") from error
+    changed = not equal(before, new)
+    # A changed value renews the time, even if the manager owns the same fields as before (S-67).
+    if changed and key in managers:
+        managers[key] = managers[key].at(now)
+    return with_managed_fields(new if changed else before, managers)
+
+
+def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
+    """Raise TypedPatchError unless `config` fits the schema."""
+    problems = misfits(definition.schema, config)
+    if not problems:
+        return
+    raise TypedPatchError(
+        f"failed to create typed patch object ({_named(definition, config)}): {misfit_text(problems)}"
+    )
+
+
+def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
+    """Return an object's name as these failures print it: `namespace/name; group/version, Kind=Kind`."""
+    metadata = manifest.get("metadata")
+    meta = metadata if isinstance(metadata, Mapping) else {}
+    version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
+
+
+def _merged(
+    rules: Rules,
+    live: Mapping[str, Any],
+    config: Mapping[str, Any],
+    managers: Mapping[ManagerKey, ManagedFieldsEntry],
+    key: ManagerKey,
+    force: bool,
+) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
+    """Return the object after merging and dropping fields, and the entries of all managers."""
+    new = merge(rules.schema, live, config)
+    owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
+    last = managers.get(key)
+    after = dict(managers)
+    after[key] = _claim(last, owned, rules.api_version)
+    if last is not None and after[key] is not last:
+        new = _drop(rules, new, last, after.values())
+    after, _ = settle(rules, live, new, after, key, force=force)
+    mine = without_metadata(after[key].fields)
+    if mine:
+        after[key] = after[key].owning(mine)
+    else:
+        del after[key]
+    return new, after
+
+
+def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
+    """Return the applier's entry: its last entry if the fields are the same, else one that keeps its time."""
+    if last is None:
+        return ManagedFieldsEntry(owned, api_version)
+    fields = without_metadata(owned)
+    if fields == last.fields and last.api_version == api_version:
+        return last
+    return ManagedFieldsEntry(owned, api_version, last.time)
+
+
+def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
+    """Return `merged` without the fields that the applier owned and omits now, unless others own them (S-37 to S-44).
+
+    An item that no manager owns as a whole is removed with everything in it (S-41). A field that the applier did not
+    own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own version.
+    """
+    owned: dict[str, FieldSet] = {last.api_version: EMPTY}
+    for entry in entries:
+        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), entry.fields)
+    if not difference(last.fields, owned[last.api_version]):
+        return merged
+    kind, version = rules.kind, last.api_version
+    schema = kind.schema_of(version)
+    merged = kind.in_version(merged, version)
+    fields = with_named_fields(schema, last.fields)
+    pruned: Any = remove(schema, merged, fields)
+    whole = merged
+    for at, everybody in owned.items():
+        whole, pruned = kind.in_version(whole, at), kind.in_version(pruned, at)
+        pruned = _without_unowned(kind.schema_of(at), whole, pruned, everybody)
+    pruned = kind.in_version(pruned, version)
+    gone = intersection(difference(_named_set(schema, merged), _named_set(schema, pruned)), fields)
+    return kind.in_version(remove(schema, merged, gone), rules.api_version)
+
+
+def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
+    """Return `whole` without the fields that `pruned` lacks and no manager owns."""
+    kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
+    return remove(schema, whole, difference(_named_set(schema, whole), kept))
+
+
+def _named_set(schema: Schema, value: Any) -> FieldSet:
+    return with_named_fields(schema, field_set(schema, value))
+
+
+def track_update(
+    definition: Kindred,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any],
+    *,
+    manager: str,
+    subresource: str = "",
+    now: str,
+    managers: Managers | None = None,
+) -> dict[str, Any]:
+    """Return `after` with managedFields that record what `manager` changed since `before` (None: a new object).
+
+    The manager takes every changed field from the others (S-47), takes nothing that did not change (S-48), and removed
+    fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an existing
+    object without entries is not tracked until its first apply (S-54, S-68). An object with list items that cannot be
+    distinguished changes no ownership, because validation will refuse it. An object that a conversion fills with fields
+    unknown to the other version loses all ownership, as on kube-apiserver.
+    """
+    rules = _rules(definition, subresource)
+    held = current(rules, _managers_of(before) if managers is None else managers)
+    if before is not None and not held:
+        return with_managed_fields(after, {})
+    old = definition.empty() if before is None else before
+    key = key_of(manager, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
+    try:
+        out = _updated(rules, _bare(old), _bare(after), held, key, now)
+    except ItemError:
+        return with_managed_fields(after, _managers_of(before))
+    except UntypedError:
+        return with_managed_fields(after, {})
+    return with_managed_fields(after, cap_updaters(out))
+
+
+def _updated(
+    rules: Rules, old: Any, new: Any, managers: Mapping[ManagerKey, ManagedFieldsEntry], key: ManagerKey, now: str
+) -> dict[ManagerKey, ManagedFieldsEntry]:
+    out, changes = settle(rules, old, new, managers, None, force=True)
+    taken = without_metadata(changes.changed)
+    if taken:
+        mine = out.get(key)
+        out[key] = ManagedFieldsEntry(taken if mine is None else union(mine.fields, taken), rules.api_version, now)
+    return out
+
+
+def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
+    """Assign everything that the endpoint can change to `before-first-apply`, at the first apply (S-54)."""
+    key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
+    return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
+
+
+def _rules(definition: Kindred, subresource: str) -> Rules:
+    return Rules(definition, definition.reset_fields(subresource))
+
+
+def _managers_of(live: Mapping[str, Any] | None) -> Managers:
+    return {} if live is None else decode_managers(live["metadata"].get("managedFields"))
+
+
+def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object without managedFields, which are no part of ownership."""
+    meta = manifest.get("metadata")
+    if not isinstance(meta, dict) or "managedFields" not in meta:
+        return dict(manifest)
+    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
+
+
+def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
+    """Return `manifest` with the entries of `managers`, without `managedFields` if there are none (S-40)."""
+    out = _bare(manifest)
+    if managers:
+        out["metadata"] = {**(out.get("metadata") or {}), "managedFields": encode_managers(managers)}
+    return out

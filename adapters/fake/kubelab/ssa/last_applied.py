@@ -1,0 +1,88 @@
+"""The migration from client-side to server-side apply: the manager `kubectl` and its last-applied annotation.
+
+Client-side `kubectl apply` keeps what it last wrote in an annotation. A server-side apply by the manager `kubectl` may
+take over these fields without conflict, and updates the annotation.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kubelab.ssa.apply import Kindred, apply
+from kubelab.ssa.compare import compare
+from kubelab.ssa.conform import misfits
+from kubelab.ssa.fieldset import EMPTY, FieldSet, difference
+from kubelab.ssa.ownership import Clash, conflict
+from kubelab.ssa.typed import field_set
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+Manifest = Mapping[str, Any]
+
+
+def apply_as(
+    definition: Kindred,
+    live: Manifest | None,
+    config: Manifest,
+    *,
+    manager: str,
+    subresource: str = "",
+    force: bool = False,
+    now: str,
+) -> dict[str, Any]:
+    """Apply server-side; as the manager `kubectl`, take over what client-side apply wrote. Raises as `apply` does."""
+
+    def run(*, forced: bool) -> dict[str, Any]:
+        return apply(definition, live, config, manager=manager, subresource=subresource, force=forced, now=now)
+
+    if manager != "kubectl":
+        return run(forced=force)
+    try:
+        out = run(forced=force)
+    except Clash as clash:
+        allowed = _written_before(definition, live)
+        left = {key: rest for key, fields in clash.clashes.items() if (rest := difference(fields, allowed))}
+        if left:
+            raise conflict(left) from clash
+        out = run(forced=True)
+    return _annotated(out, config)
+
+
+def _written_before(definition: Kindred, live: Manifest | None) -> FieldSet:
+    """Return the fields of the last-applied configuration that still have its values."""
+    text = _annotations(live or {}).get(LAST_APPLIED)
+    if live is None or not text:
+        return EMPTY
+    try:
+        last = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return EMPTY
+    if not isinstance(last, dict) or last.get("apiVersion") != definition.api_version:
+        return EMPTY
+    if misfits(definition.schema, last):
+        return EMPTY
+    changes = compare(definition.schema, last, live)
+    owned = field_set(definition.schema, last)
+    for changed in (changes.modified, changes.added, changes.removed):
+        owned = difference(owned, changed)
+    return owned
+
+
+def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
+    """Update the annotation, if there is one, to the configuration applied now."""
+    annotations = _annotations(manifest)
+    if not annotations.get(LAST_APPLIED):
+        return manifest
+    meta = config.get("metadata") or {}
+    plain = {key: value for key, value in _annotations(config).items() if key != LAST_APPLIED}
+    shown = {**config, "metadata": {**meta, "annotations": plain}} if "annotations" in meta else config
+    text = msgspec.json.encode(shown, order="sorted").decode() + "\n"
+    changed = {**annotations, LAST_APPLIED: text}
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": changed}}
+
+
+def _annotations(manifest: Manifest) -> Mapping[str, str]:
+    meta = manifest.get("metadata")
+    annotations = meta.get("annotations") if isinstance(meta, Mapping) else None
+    return annotations if isinstance(annotations, Mapping) else {}

@@ -1,0 +1,201 @@
+"""The field managers of one object, read from and written to `metadata.managedFields`.
+
+An entry is identified by manager, operation and subresource, and for updates by apiVersion too (S-63).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from kubelab.ssa.fieldset import EMPTY, FieldSet, normalized, union
+from kubelab.ssa.paths import PathError, parse_element
+
+MAX_UPDATERS: Final = 10
+ANCIENT: Final = "ancient-changes"
+
+
+class ManagedFieldsOperation(StrEnum):
+    """The `operation` of an entry: how its manager wrote."""
+
+    APPLY = "Apply"
+    UPDATE = "Update"
+
+
+class ManagedFieldsError(ValueError):
+    """An error in managedFields that a client sent."""
+
+
+@attrs.frozen(order=True)
+class ManagerKey:
+    """The identity of an entry. `api_version` is empty for appliers (S-63)."""
+
+    manager: str
+    operation: ManagedFieldsOperation
+    subresource: str = ""
+    api_version: str = ""
+
+    def identifier(self) -> str:
+        """Return the JSON text by which kube-apiserver sorts entries and conflicts (S-78: managers sorted)."""
+        parts = {"manager": self.manager, "operation": self.operation.value}
+        if self.api_version:
+            parts["apiVersion"] = self.api_version
+        if self.subresource:
+            parts["subresource"] = self.subresource
+        return msgspec.json.encode(parts).decode()
+
+    def __str__(self) -> str:
+        text = msgspec.json.encode(self.manager).decode()
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return text + f" using {self.api_version}" if self.operation is ManagedFieldsOperation.UPDATE else text
+
+
+@attrs.frozen
+class ManagedFieldsEntry:
+    """The fields that one manager owns. `api_version` is the version it wrote in, `time` is empty without one (S-66).
+
+    `wire` is the entry as it was read, as long as it has not changed.
+    """
+
+    fields: FieldSet
+    api_version: str
+    time: str = ""
+    wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
+
+    def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
+        """Return the entry with other fields; itself if they are the same."""
+        return (
+            self
+            if fields is self.fields or fields == self.fields
+            else ManagedFieldsEntry(fields, self.api_version, self.time)
+        )
+
+    def at(self, time: str) -> "ManagedFieldsEntry":
+        """Return the entry with another time."""
+        return self if time == self.time else ManagedFieldsEntry(self.fields, self.api_version, time)
+
+
+Managers: TypeAlias = Mapping[ManagerKey, ManagedFieldsEntry]
+
+
+def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, api_version: str) -> ManagerKey:
+    """Return the identity under which a write is recorded; an empty manager is `unknown` (S-53)."""
+    version = api_version if operation is ManagedFieldsOperation.UPDATE else ""
+    return ManagerKey(manager or "unknown", operation, subresource, version)
+
+
+def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
+    """Report whether a client asks to strip all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
+    if managed_fields == [{}]:
+        return True
+    return built_in and managed_fields == []
+
+
+def decode_managers(
+    managed_fields: Iterable[Any] | None, *, trusted: bool = True
+) -> dict[ManagerKey, ManagedFieldsEntry]:
+    """Read managedFields. `trusted` ones were written by `encode_managers`; others are checked.
+
+    Raises ManagedFieldsError for malformed ones.
+    """
+    entries: dict[ManagerKey, ManagedFieldsEntry] = {}
+    for raw in managed_fields or ():
+        if not trusted:
+            _check_entry(raw)
+        fields = raw.get("fieldsV1") or EMPTY
+        version = raw["apiVersion"]
+        operation = ManagedFieldsOperation(raw["operation"])
+        key = key_of(raw.get("manager", ""), operation, raw.get("subresource", ""), version)
+        time = raw.get("time") or ""
+        entries[key] = (
+            ManagedFieldsEntry(fields, version, time, raw)
+            if trusted
+            else ManagedFieldsEntry(_canonical(fields), version, time)
+        )
+    return entries
+
+
+def _check_entry(raw: Any) -> None:
+    if not isinstance(raw, Mapping):
+        raise ManagedFieldsError("an entry must be an object")
+    if raw.get("operation") not in tuple(ManagedFieldsOperation):
+        raise ManagedFieldsError("operation must be `Apply` or `Update`")
+    if not isinstance(raw.get("apiVersion"), str) or not raw["apiVersion"]:
+        raise ManagedFieldsError("apiVersion must not be empty")
+    if raw.get("fieldsType") != "FieldsV1":
+        raise ManagedFieldsError(f"invalid fieldsType {raw.get('fieldsType')!r}")
+    texts = (raw.get(key) for key in ("manager", "subresource", "time"))
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        raise ManagedFieldsError("manager, subresource and time must be strings")
+
+
+def _canonical(fields: Any) -> FieldSet:
+    if not isinstance(fields, Mapping):
+        raise ManagedFieldsError("fieldsV1 must be an object")
+    try:
+        return {parse_element(key): _canonical(node) for key, node in fields.items()}
+    except PathError as error:
+        raise ManagedFieldsError(str(error)) from error
+
+
+def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
+    """Return managedFields in the API's order.
+
+    Apply precedes Update, then time, manager, apiVersion and subresource decide (S-64).
+    """
+    rows = sorted(
+        managers.items(),
+        key=lambda row: (
+            row[0].operation,
+            row[1].time,
+            row[0].manager,
+            row[1].api_version,
+            row[0].subresource,
+        ),
+    )
+    return [_encode(key, entry) for key, entry in rows]
+
+
+def _encode(key: ManagerKey, entry: ManagedFieldsEntry) -> Mapping[str, Any]:
+    if entry.wire is not None:
+        return entry.wire
+    out: dict[str, Any] = {
+        "manager": key.manager,
+        "operation": key.operation.value,
+        "apiVersion": entry.api_version,
+    }
+    if entry.time:
+        out["time"] = entry.time
+    out["fieldsType"] = "FieldsV1"
+    out["fieldsV1"] = normalized(entry.fields)
+    if key.subresource:
+        out["subresource"] = key.subresource
+    return out
+
+
+def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
+    """Merge the oldest update entries into `ancient-changes` until at most ten remain (S-52)."""
+    updaters = sorted(
+        (key for key in managers if key.operation is ManagedFieldsOperation.UPDATE),
+        key=lambda key: (managers[key].time, key.identifier()),
+    )
+    if len(updaters) <= MAX_UPDATERS:
+        return managers
+    out, excess = dict(managers), len(updaters) - MAX_UPDATERS
+    first: dict[str, ManagerKey] = {}
+    for key in updaters:
+        if excess == 0:
+            break
+        entry = managers[key]
+        oldest = first.setdefault(entry.api_version, key)
+        if oldest is key:
+            continue
+        bucket = ManagerKey(ANCIENT, ManagedFieldsOperation.UPDATE, "", entry.api_version)
+        held = out.pop(oldest if key == bucket or bucket not in out else bucket)
+        out.pop(key, None)
+        out[bucket] = ManagedFieldsEntry(union(entry.fields, held.fields), entry.api_version, entry.time)
+        excess -= 1
+    return out

@@ -1,0 +1,111 @@
+"""The merge of an applied configuration into the live value.
+
+Maps merge key by key, sets and map lists item by item; any other value is taken whole from the configuration. Items
+have the order of the configuration; items that only the live list has stay in their places between them (S-56).
+"""
+
+from typing import Any
+
+from kubelab.ssa.typed import MAP, element_of, items_schema, shape
+from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
+
+
+def merge(schema: Schema, live: Any, config: Any) -> Any:
+    """Return `live` with `config` merged into it; either may be MISSING.
+
+    Parts that the configuration does not change are those of `live`, by identity.
+    """
+    if live is config:
+        return live
+    lead = live if config is MISSING else config
+    match shape(schema, lead):
+        case "scalar":
+            return live if type(live) is type(lead) and live == lead else lead
+        case "list":
+            return _merge_lists(schema, live, config)
+        case _:
+            return _merge_maps(schema, live, config)
+
+
+def _merge_maps(schema: Schema, live: Any, config: Any) -> Any:
+    left = live if isinstance(live, dict) else {}
+    right = config if isinstance(config, dict) else {}
+    if schema.atomic_map or not (left or right):
+        return live if config is MISSING else config
+    if not right:
+        if config is MISSING or shape(schema, live) == MAP:
+            return live
+        return config
+    out = left
+    for key, item in right.items():
+        before = left.get(key, MISSING)
+        if type(item) is str and type(before) is str and item == before:
+            continue
+        merged = merge(schema.applied(key) or ANYTHING, before, item)
+        if merged is not before:
+            out = dict(left) if out is left else out
+            out[key] = merged
+    return out
+
+
+def _merge_lists(schema: Schema, live: Any, config: Any) -> Any:
+    left = live if isinstance(live, list) else []
+    right = config if isinstance(config, list) else []
+    if schema.list_type is ListType.ATOMIC or not (left or right):
+        return live if config is MISSING else config
+    if not right:
+        return left
+    merged = _Items(schema, left, right).merged()
+    same = len(merged) == len(left) and all(new is old for new, old in zip(merged, left, strict=True))
+    return left if same else merged
+
+
+class _Items:
+    """The merge of two lists whose items have identities."""
+
+    def __init__(self, schema: Schema, left: list[Any], right: list[Any]) -> None:
+        self._inner = items_schema(schema)
+        self._left = [(element_of(schema, item), item) for item in left]
+        self._right = [(element_of(schema, item), item) for item in right]
+        self._old: dict[str, Any] = {}
+        for element, item in self._left:
+            # An item that the live list has twice is replaced instead of merged (S-61).
+            self._old[element] = None if element in self._old else item
+        self._new = {element for element, _ in self._right}
+
+    def merged(self) -> list[Any]:
+        out: list[Any] = []
+        shared = [element for element, _ in self._right if element in self._old]
+        done: set[str] = set()
+        at_left = at_right = at_shared = 0
+        while at_left < len(self._left) or at_right < len(self._right):
+            element = self._left[at_left][0] if at_left < len(self._left) else None
+            if element is not None and at_right < len(self._right):
+                if element == self._right[at_right][0]:
+                    out.append(self._combine(element, self._right[at_right][1]))
+                    done.add(element)
+                    at_left, at_right, at_shared = at_left + 1, at_right + 1, at_shared + 1
+                    continue
+                wanted = shared[at_shared] if at_shared < len(shared) else None
+                if element in self._new and wanted is not None and wanted != element:
+                    at_left += 1
+                    continue
+            if element is not None:
+                if element not in self._new:
+                    out.append(self._left[at_left][1])
+                    at_left += 1
+                    continue
+                if element in done:
+                    at_left += 1
+            if at_right < len(self._right):
+                element, item = self._right[at_right]
+                out.append(self._combine(element, item))
+                done.add(element)
+                at_right += 1
+                if at_shared < len(shared) and shared[at_shared] == element:
+                    at_shared += 1
+        return out
+
+    def _combine(self, element: str, item: Any) -> Any:
+        old = self._old.get(element, MISSING)
+        return merge(self._inner, MISSING if old is None else old, item)

@@ -1,0 +1,164 @@
+"""The effect of a write on the field sets of other managers, and its conflicts with them."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+import attrs
+
+from kubelab.ssa.compare import Comparison, compare
+from kubelab.ssa.fieldset import FieldSet, difference, intersection
+from kubelab.ssa.managers import ManagedFieldsEntry, ManagerKey
+from kubelab.ssa.paths import iterate, path_text
+from kubelab.ssa.schema_change import reconcile_fields
+from purekube.apimachinery.errors import Conflict, FieldConflict
+from purekube.schema.node import Schema
+
+Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
+"""The fields that a write would change and others own, by owner."""
+
+NEVER_OWNED: Final[FieldSet] = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
+"""Fields that belong to the system or to the identity of the object (S-24)."""
+
+
+class UntypedError(ValueError):
+    """An error for an object whose conversion has fields that its version does not know."""
+
+
+class Versioned(Protocol):
+    """A kind with its versions: ownership is recorded in the version in which a manager wrote."""
+
+    @property
+    def schema(self) -> Schema:
+        """The compiled schema of the request's version."""
+
+    @property
+    def api_version(self) -> str:
+        """The `group/version` of the request."""
+
+    @property
+    def served_versions(self) -> frozenset[str]:
+        """All apiVersions (`group/version`) in which the kind is served."""
+
+    def schema_of(self, api_version: str) -> Schema:
+        """Return the schema of one of the served versions."""
+
+    def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """Return an object in another served version. Raises UntypedError."""
+
+
+@attrs.frozen
+class Rules:
+    """The rules of ownership for one kind and endpoint.
+
+    `ignored` are the fields that the endpoint resets; changes of them give no ownership (S-26).
+    """
+
+    kind: Versioned
+    ignored: FieldSet
+
+    @property
+    def schema(self) -> Schema:
+        """The compiled schema of the request's version."""
+        return self.kind.schema
+
+    @property
+    def api_version(self) -> str:
+        """The version of the request."""
+        return self.kind.api_version
+
+    def compare(self, old: Any, new: Any, api_version: str) -> Comparison:
+        """Compare two objects after converting both to `api_version`."""
+        kind = self.kind
+        before, after = (kind.in_version(manifest, api_version) for manifest in (old, new))
+        return compare(kind.schema_of(api_version), before, after).without(self.ignored)
+
+
+def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
+    """Return the entries that are still valid: of served versions (S-71), adapted to the present schema (S-60)."""
+    return {
+        key: entry.owning(reconcile_fields(rules.kind.schema_of(entry.api_version), entry.fields))
+        for key, entry in managers.items()
+        if entry.api_version in rules.kind.served_versions
+    }
+
+
+def settle(
+    rules: Rules,
+    old: Any,
+    new: Any,
+    managers: Mapping[ManagerKey, ManagedFieldsEntry],
+    writer: ManagerKey | None,
+    *,
+    force: bool,
+) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
+    """Take what changed between `old` and `new` from every manager except `writer`.
+
+    Values that stay equal stay shared (S-29, S-31). The Update entry of the same manager name is another entry, so an
+    apply conflicts with it, too (S-32).
+
+    Returns the remaining entries (the writer's unchanged) and what changed. Raises Conflict unless `force`.
+    """
+    changes = compare(rules.schema, old, new).without(rules.ignored)
+    if changes.same:
+        return dict(managers), changes
+    compared = {rules.api_version: changes}
+    out: dict[ManagerKey, ManagedFieldsEntry] = {}
+    clashes: dict[ManagerKey, FieldSet] = {}
+    for key, entry in managers.items():
+        if key == writer:
+            out[key] = entry
+            continue
+        version = entry.api_version
+        if version not in compared:
+            compared[version] = rules.compare(old, new, version)
+        clash = intersection(entry.fields, compared[version].changed)
+        if clash:
+            clashes[key] = clash
+        left = difference(difference(entry.fields, clash), compared[version].removed)
+        if left:
+            out[key] = entry.owning(left)
+    if clashes and not force:
+        raise conflict(clashes)
+    return out, changes
+
+
+class Clash(Conflict):
+    """The 409 of server-side apply, with the conflicting fields by the manager that owns them."""
+
+    def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
+        super().__init__(message, conflicts)
+        self.clashes = clashes
+
+
+def conflict(clashes: Clashes) -> Clash:
+    """Build the conflict with kube-apiserver's message and causes (S-78, S-79)."""
+    by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
+    conflicts = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
+    causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in conflicts)
+    if len(conflicts) == 1:
+        key, path = conflicts[0]
+        return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
+    lines: list[str] = []
+    for key, fields in by_manager:
+        lines.append(f"conflicts with {key}:")
+        lines += [f"- {path_text(path)}" for path in iterate(fields)]
+    return Clash(f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines), causes, clashes)
+
+
+def without_metadata(fields: FieldSet) -> FieldSet:
+    """Return `fields` without those that no manager can own."""
+    return difference(fields, NEVER_OWNED)

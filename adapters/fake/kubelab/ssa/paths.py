@@ -1,0 +1,92 @@
+"""Path elements: the names of fields, set items and map list items, and the printed form of paths.
+
+`f:name` is a field or map key, `k:{…}` a list item by its keys, `v:…` a set item by its value, `i:0` a list index.
+Numbers have one spelling only, so that equal items have equal names.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kubelab.ssa.fieldset import FieldSet, is_member
+
+_encoder: Final = msgspec.json.Encoder(order="sorted")
+_decode: Final = msgspec.json.decode
+_ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
+
+
+class PathError(ValueError):
+    """An error for a malformed path element."""
+
+
+def field(name: str) -> str:
+    """Return the element of a struct field or map key."""
+    return "f:" + name
+
+
+def valued(value: Any) -> str:
+    """Return the element of an item of a set."""
+    return "v:" + _encoder.encode(_plain(value)).decode()
+
+
+def keyed(keys: dict[str, Any]) -> str:
+    """Return the element of an item of a map list."""
+    return "k:" + _encoder.encode({name: _plain(value) for name, value in keys.items()}).decode()
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def parse_element(text: str) -> str:
+    """Return the canonical form of an element that a client sent. Raises PathError."""
+    kind, colon, rest = text.partition(":")
+    if text == ".":
+        return text
+    try:
+        match kind if colon else "":
+            case "f":
+                return text
+            case "v":
+                return valued(_decode(rest))
+            case "k":
+                keys = _decode(rest)
+                if isinstance(keys, dict):
+                    return keyed(keys)
+            case "i":
+                return f"i:{int(rest)}"
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PathError(f"{text!r} is no path element: {error}") from error
+    raise PathError(f"{text!r} is no path element")
+
+
+def element_text(element: str) -> str:
+    """Format one element as in messages: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return "." + rest
+    if kind == "k":
+        keys = _decode(rest)
+        return "[" + ",".join(f"{name}={_encoder.encode(keys[name]).decode()}" for name in sorted(keys)) + "]"
+    return f"[={rest}]" if kind == "v" else f"[{rest}]"
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """Format a whole path as in messages; keys are not quoted, so it cannot be parsed back (S-80)."""
+    return "".join(map(element_text, path))
+
+
+def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield every path of the set: at each level first its members, then the paths below, both sorted."""
+    elements = sorted((element for element in fields if element != "."), key=_rank)
+    for element in elements:
+        if is_member(fields[element]):
+            yield (*prefix, element)
+    for element in elements:
+        if fields[element]:
+            yield from iterate(fields[element], (*prefix, element))
+
+
+def _rank(element: str) -> tuple[int, str]:
+    return _ORDER.get(element[0], 9), element

@@ -1,0 +1,140 @@
+"""Values interpreted by a schema: what is a leaf, how a list item is named, which fields a value has.
+
+Server-side apply knows three shapes: scalars (always leaves), lists and maps (leaves when atomic). Under a schema node
+without a type a value has the shape of its own type.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kubelab.ssa.fieldset import FieldSet
+from kubelab.ssa.paths import field, keyed, valued
+from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema
+
+SCALAR: Final = "scalar"
+LIST: Final = "list"
+MAP: Final = "map"
+
+_BY_TYPE: Final = {
+    JsonType.OBJECT: MAP,
+    JsonType.ARRAY: LIST,
+    JsonType.STRING: SCALAR,
+    JsonType.INTEGER: SCALAR,
+    JsonType.NUMBER: SCALAR,
+    JsonType.BOOLEAN: SCALAR,
+}
+
+
+class ItemError(ValueError):
+    """An error for a list item without an identity: it lacks its keys, or is no scalar in a set."""
+
+
+def shape(schema: Schema, value: Any) -> str:
+    """Return the shape of `value`: the schema's, or that of the value's own type if the schema has none."""
+    return _BY_TYPE.get(schema.type) or shape_of(value)
+
+
+def shape_of(value: Any) -> str:
+    """Return the shape of a value without a schema; null counts as a map."""
+    if value is None or isinstance(value, dict):
+        return MAP
+    return LIST if isinstance(value, list) else SCALAR
+
+
+def items_schema(schema: Schema) -> Schema:
+    """Return the schema of list items."""
+    return schema.items if schema.items is not None else ANYTHING
+
+
+def element_of(schema: Schema, item: Any) -> str:
+    """Return the path element of an item of the set or map list `schema`. Raises ItemError."""
+    if schema.list_type is ListType.MAP:
+        return _keyed_element(schema, item)
+    if item is None:
+        raise ItemError("associative list without keys has an element that's an explicit null")
+    if isinstance(item, dict):
+        raise ItemError("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise ItemError("not supported: associative list with lists as elements")
+    return valued(item)
+
+
+def _keyed_element(schema: Schema, item: Any) -> str:
+    if item is None:
+        raise ItemError("associative list with keys may not have a null element")
+    if not isinstance(item, dict):
+        raise ItemError("associative list with keys may not have non-map elements")
+    keys = {}
+    for name in schema.list_keys:
+        if name in item:
+            keys[name] = item[name]
+        # A missing key counts with its default, although the applier does not own the default (S-23).
+        else:
+            child = items_schema(schema).properties.get(name)
+            if child is not None and child.default is not MISSING:
+                keys[name] = child.default
+    if not keys:
+        names = " ".join(f'"{name}"' for name in schema.list_keys)
+        raise ItemError(
+            f"associative list with keys has an element that omits all key fields [{names}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return keyed(keys)
+
+
+def named_items(schema: Schema, items: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every item of a set or map list with its path element."""
+    for item in items:
+        yield element_of(schema, item), item
+
+
+def field_set(schema: Schema, value: Any) -> FieldSet:
+    """Return the fields that an applier of `value` owns (S-20, S-21)."""
+    return _fields(schema, value)[0]
+
+
+def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
+    """Return the paths below a value, and whether the value's own path is a field, too."""
+    match shape(schema, value):
+        case "scalar":
+            return {}, True
+        case "list":
+            if schema.list_type is ListType.ATOMIC:
+                return {}, True
+            return (_item_fields(schema, value) if isinstance(value, list) else {}), False
+        case _:
+            if schema.atomic_map:
+                return {}, True
+            return (_member_fields(schema, value) if isinstance(value, dict) else {}), False
+
+
+def _item_fields(schema: Schema, items: list[Any]) -> dict[str, Any]:
+    """Return the fields of a set's or map list's items; an item that occurs twice is one field as a whole (S-61)."""
+    out: dict[str, Any] = {}
+    seen: set[str] = set()
+    inner = items_schema(schema)
+    for element, item in named_items(schema, items):
+        if element in seen:
+            out[element] = {}
+            continue
+        seen.add(element)
+        below, _ = _fields(inner, item)
+        out[element] = {".": {}, **below} if below else {}
+    return out
+
+
+def _member_fields(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, item in value.items():
+        child = schema.applied(key) or ANYTHING
+        if shape(child, item) == SCALAR:
+            out[field(key)] = {}
+            continue
+        below, own = _fields(child, item)
+        # Null and {} are leaves (S-27, S-45), and a key that no schema declares is a member of its own (S-21).
+        own = own or item is None or item == {} or key not in schema.properties
+        if below:
+            out[field(key)] = {".": {}, **below} if own else below
+        elif own:
+            out[field(key)] = {}
+    return out

@@ -1,0 +1,212 @@
+"""Lists: the version to read, where to start, how many objects, and the token to continue (W-01 to W-06)."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+import msgspec
+
+from kubelab.model.conversion import for_each
+from kubelab.model.failure import ApiFailure, FailureCause, bad_request, expired, internal, invalid
+from kubelab.model.records import ObjectKey, Record
+from kubelab.model.replies import ListedPage
+from kubelab.storage.selectors import FieldTerm, LabelSelector
+
+_COMPACTED: Final = "The resourceVersion for the provided list is too old."
+_EXPIRED_TOKEN: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+_INCONSISTENT: Final = -1
+"""The resourceVersion in a token that continues with the current state."""
+
+
+@attrs.frozen
+class ListOptions:
+    """The query of a list or watch, as received. Empty text and zero mean "not given"."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    send_initial_events: bool | None = None
+    allow_bookmarks: bool = False
+    timeout_seconds: float | None = None
+
+
+EVERYTHING: Final = ListOptions()
+"""The options of a list or watch without a query."""
+
+
+@attrs.frozen
+class ReadPlan:
+    """The version, start and size of one page.
+
+    `version` None reads the current state; `after` is the last key before the page.
+    """
+
+    version: int | None
+    after: ObjectKey | None
+    limit: int
+
+
+@attrs.frozen
+class Selection:
+    """The objects that a list, a watch or a collection's delete selects."""
+
+    namespace: str | None
+    labels: LabelSelector
+    fields: tuple[FieldTerm, ...]
+    read_field: Callable[[Record, str], str]
+
+    def matches(self, record: Record) -> bool:
+        """Report whether this state of an object is selected."""
+        if self.namespace is not None and record.key[0] != self.namespace:
+            return False
+        if self.labels and not self.labels.matches(record.labels):
+            return False
+        return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
+
+    def of(self, records: Iterable[Record]) -> list[Record]:
+        """Return the selected records.
+
+        Raises one ConversionNeeded for all whose fields are not known in this version.
+        """
+        if not self.fields:
+            return [record for record in records if self.matches(record)]
+        return [record for record in for_each(records, lambda one: one if self.matches(one) else None) if record]
+
+
+def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
+    """Decide what to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
+    _check_match(options)
+    if options.continue_token:
+        return _plan_page(options, floor)
+    # With "0" any cached state is an answer, and the limit is ignored (W-01).
+    if not options.resource_version or options.resource_version == "0":
+        return ReadPlan(None, None, 0 if options.resource_version == "0" else options.limit)
+    version = _number(options.resource_version, "invalid resource version: ")
+    if version > current:
+        raise from_the_future(version, current)
+    exact = options.resource_version_match == "Exact" or (options.limit > 0 and not options.resource_version_match)
+    if not exact:
+        return ReadPlan(None, None, options.limit)
+    if version < floor:
+        raise expired(_COMPACTED)
+    return ReadPlan(version, None, options.limit)
+
+
+def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
+    if options.resource_version and options.resource_version != "0":
+        raise bad_request("specifying resource version is not allowed when using continue")
+    version, after = _read_token(options.continue_token)
+    if version == _INCONSISTENT:
+        return ReadPlan(None, after, options.limit)
+    if version < floor:
+        # The token in the error continues with the current state: the whole list is inconsistent then (W-05).
+        raise expired(_EXPIRED_TOKEN, continue_token(_INCONSISTENT, after))
+    return ReadPlan(version, after, options.limit)
+
+
+def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
+    """Cut the selected records to the page's limit; the rest is counted only without selectors (W-04)."""
+    if not plan.limit or len(records) <= plan.limit:
+        return ListedPage(tuple(records), version)
+    page = tuple(records[: plan.limit])
+    return ListedPage(
+        page, version, continue_token(version, page[-1].key), None if selective else len(records) - plan.limit
+    )
+
+
+def continue_token(version: int, after: ObjectKey) -> str:
+    """Build an opaque token: continue after the key `after` in the state of `version`."""
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": list(after)}
+    return urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+class _Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: tuple[str, str]
+
+
+def _read_token(text: str) -> tuple[int, ObjectKey]:
+    try:
+        token = msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+    return token.rv, token.start
+
+
+def watch_version(options: ListOptions) -> int | None:
+    """Return the resourceVersion from which a watch starts; None to start with all objects.
+
+    Raises 500 if malformed (W-02).
+    """
+    if not options.resource_version:
+        return None
+    try:
+        return _number(options.resource_version) or None
+    except ApiFailure as failure:
+        raise internal(failure.message) from failure
+
+
+def check_watch_options(options: ListOptions) -> None:
+    """Refuse combinations of watch options that kube-apiserver refuses (W-12).
+
+    The rules, and those for lists, are in apimachinery's `pkg/apis/meta/internalversion/validation`.
+    """
+    match = options.resource_version_match
+    if options.send_initial_events is None:
+        if match:
+            raise _forbidden_option("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
+        return
+    if match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise _forbidden_option("resourceVersionMatch", why)
+
+
+def _check_match(options: ListOptions) -> None:
+    match, version = options.resource_version_match, options.resource_version
+    if options.send_initial_events is not None:
+        raise _forbidden_option("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    if not match:
+        return
+    if options.continue_token:
+        raise _forbidden_option("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+    if not version:
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise _forbidden_option("resourceVersionMatch", why)
+    if match not in {"Exact", "NotOlderThan"}:
+        message = f'Unsupported value: "{match}": supported values: "", "Exact", "NotOlderThan"'
+        raise _bad_option(FailureCause("resourceVersionMatch", message, "FieldValueNotSupported"))
+    if match == "Exact" and version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        raise _forbidden_option("resourceVersionMatch", why)
+
+
+def _forbidden_option(field: str, why: str) -> ApiFailure:
+    return _bad_option(FailureCause(field, f"Forbidden: {why}", "FieldValueForbidden"))
+
+
+def _bad_option(cause: FailureCause) -> ApiFailure:
+    return invalid("meta.k8s.io", "ListOptions", "", (cause,))
+
+
+def _number(text: str, prefix: str = "") -> int:
+    if not (text.isascii() and text.isdigit()):
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(prefix + why)
+    return int(text)
+
+
+def from_the_future(version: int, current: int) -> ApiFailure:
+    """Build the 504 for a resourceVersion that the server has not reached yet (W-03)."""
+    cause = FailureCause("", "Too large resource version", "ResourceVersionTooLarge")
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    return ApiFailure(504, "Timeout", message, causes=(cause,), details={"retryAfterSeconds": 1})

@@ -1,0 +1,203 @@
+"""The store: every object of every resource under one resourceVersion counter, with a window of history.
+
+Reads never decode and writes touch only their own object, so the cost of a write does not depend on the number of
+objects. The history serves watches that resume, pages that continue and lists of past versions; for versions older than
+the window the callers answer 410 (W-05, W-06, W-11).
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from kubelab.model.failure import internal
+from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange, record_of
+from purekube.schema.node import Schema
+
+Observer = Callable[[GroupResource, StoredChange], None]
+"""A function that is called after every write, in order, before the writer returns."""
+
+
+@attrs.define(eq=False)
+class _Table:
+    """The objects of one resource, their keys in order, and their recent changes."""
+
+    objects: dict[ObjectKey, Record] = attrs.field(factory=dict)
+    keys: list[ObjectKey] = attrs.field(factory=list)
+    changes: deque[StoredChange] = attrs.field(factory=deque)
+
+
+@attrs.frozen
+class Snapshot:
+    """The content of a store at one moment, without its history."""
+
+    version: int
+    objects: Mapping[GroupResource, Mapping[ObjectKey, Record]] = attrs.field(repr=False)
+
+    def of(self, where: GroupResource) -> Mapping[ObjectKey, Record]:
+        """Return the objects of one resource."""
+        return self.objects.get(where, {})
+
+
+class Store:
+    """The objects and their history. It alone assigns resourceVersions."""
+
+    def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
+        """Keep `window` changes over all resources; refuse objects of more than `object_bytes`, etcd's limit (W-37)."""
+        self.version = 1
+        self.floor = 1
+        self._window = window
+        self._object_bytes = object_bytes
+        self._tables: dict[GroupResource, _Table] = {}
+        self._history: deque[_Table] = deque()
+        self._observers: list[Observer] = []
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` after every write from now on, until the returned function is called."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
+        """Return the current state of one object."""
+        table = self._tables.get(where)
+        return None if table is None else table.objects.get(key)
+
+    def put(
+        self,
+        where: GroupResource,
+        manifest: Mapping[str, Any],
+        *,
+        lacks_status: bool = False,
+        schema: Schema | None = None,
+    ) -> Record:
+        """Create or replace one object; it gets the next resourceVersion. Raises ApiFailure 500 when too large."""
+        table = self._table(where)
+        record = record_of(manifest, self.version + 1, lacks_status=lacks_status, schema=schema)
+        if len(record.raw) > self._object_bytes:
+            raise internal("etcdserver: request is too large")
+        self.version += 1
+        before = table.objects.get(record.key)
+        if before is None:
+            insort(table.keys, record.key)
+        table.objects[record.key] = record
+        self._record(where, table, StoredChange(self.version, before, record))
+        return record
+
+    def remove(self, where: GroupResource, key: ObjectKey) -> StoredChange:
+        """Delete one object; the deletion has a resourceVersion of its own (W-17)."""
+        table = self._table(where)
+        before = table.objects.pop(key)
+        del table.keys[bisect_left(table.keys, key)]
+        self.version += 1
+        change = StoredChange(self.version, before, None)
+        self._record(where, table, change)
+        return change
+
+    def drop(self, where: GroupResource) -> None:
+        """Forget a resource and its history, after its CRD and its objects have been removed."""
+        table = self._tables.pop(where, None)
+        if table is not None:
+            table.changes.clear()
+
+    def scan(
+        self, where: GroupResource, namespace: str | None = None, after: ObjectKey | None = None
+    ) -> Iterator[Record]:
+        """Yield the current objects in list order, of one namespace or of all, after the key `after` if given."""
+        table = self._tables.get(where)
+        if table is None:
+            return iter(())
+        keys = _between(table.keys, namespace, after)
+        return (table.objects[key] for key in keys)
+
+    def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
+        """Return what `scan` would have yielded at `version`, which must not be below `floor`."""
+        table = self._tables.get(where)
+        if table is None:
+            return []
+        undone: dict[ObjectKey, Record | None] = {}
+        for change in reversed(table.changes):
+            if change.version <= version:
+                break
+            undone[_key_of(change)] = change.before
+        keys = sorted({*table.keys, *undone}) if undone else table.keys
+        states = (undone[key] if key in undone else table.objects.get(key) for key in _between(keys, namespace, after))
+        return [record for record in states if record is not None]
+
+    def since(self, where: GroupResource, version: int) -> list[StoredChange]:
+        """Return the changes of one resource after `version`, which must not be below `floor`, oldest first."""
+        table = self._tables.get(where)
+        changes: list[StoredChange] = []
+        for change in reversed(table.changes if table else ()):
+            if change.version <= version:
+                break
+            changes.append(change)
+        changes.reverse()
+        return changes
+
+    def count(self, where: GroupResource) -> int:
+        """Return the number of objects of the resource."""
+        table = self._tables.get(where)
+        return 0 if table is None else len(table.objects)
+
+    def places(self) -> list[GroupResource]:
+        """Return every resource that has or had objects."""
+        return list(self._tables)
+
+    def compact(self, version: int | None = None) -> None:
+        """Forget the history up to `version` (default: all of it), as an etcd compaction does."""
+        bound = self.version if version is None else min(version, self.version)
+        while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
+            self._forget_oldest()
+        self.floor = max(self.floor, bound)
+
+    def snapshot(self) -> Snapshot:
+        """Return all objects as they are now."""
+        return Snapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace the content by the snapshot's, resourceVersion included; observers are called for each difference."""
+        before = self.snapshot()
+        self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}
+        self._history.clear()
+        self.version = self.floor = snapshot.version
+        for where in {**before.objects, **snapshot.objects}:
+            was, now = before.of(where), snapshot.of(where)
+            for key in {**was, **now}:
+                if was.get(key) is not now.get(key):
+                    self._notify(where, StoredChange(self.version, was.get(key), now.get(key)))
+
+    def _table(self, where: GroupResource) -> _Table:
+        return self._tables.setdefault(where, _Table())
+
+    def _record(self, where: GroupResource, table: _Table, change: StoredChange) -> None:
+        table.changes.append(change)
+        self._history.append(table)
+        while len(self._history) > self._window:
+            self._forget_oldest()
+        self._notify(where, change)
+
+    def _notify(self, where: GroupResource, change: StoredChange) -> None:
+        for observer in tuple(self._observers):
+            observer(where, change)
+
+    def _forget_oldest(self) -> None:
+        changes = self._history.popleft().changes
+        if changes:
+            self.floor = max(self.floor, changes.popleft().version)
+
+
+def _key_of(change: StoredChange) -> ObjectKey:
+    record = change.after or change.before
+    assert record is not None, "a change has a state before or after it"
+    return record.key
+
+
+def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
+    """Return the keys of one namespace (all for None) after the key `after`."""
+    first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
+    last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
+    if after is not None:
+        first = max(first, bisect_left(keys, (after[0], after[1] + "\0")))
+    return keys[first:last]

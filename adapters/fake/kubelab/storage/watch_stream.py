@@ -1,0 +1,116 @@
+"""A watch as an object that can be polled: the server adds changes, a handler takes lines.
+
+Without threads or an event loop: `take` and `drain` return what is pending, and `on_ready` is called for a handler that
+waits. Changes arrive complete, in order and are never merged (W-16).
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubelab.model.conversion import for_each
+from kubelab.model.failure import ApiFailure
+from kubelab.model.records import Record, StoredChange, decode, encode, seen
+from purekube.ports import WatchEvent, WatchEventType
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+Line = tuple[WatchEventType, bytes]
+"""One event: its type and the object as JSON bytes."""
+
+
+class WatchStream:
+    """One open watch. `end` ends it cleanly, `fail` with one ERROR line."""
+
+    def __init__(
+        self,
+        *,
+        after: int,
+        matches: Callable[[Record], bool],
+        render: Callable[[Record], bytes],
+        type_meta: Mapping[str, str],
+        bookmarks: bool,
+        later: bool = False,
+    ) -> None:
+        """Show the changes after resourceVersion `after` of objects that `matches` selects.
+
+        `render` turns a stored object into bytes of the requested version; `type_meta` is the apiVersion and kind of
+        bookmarks. `later`: objects may have to be converted, so they are matched and rendered when the lines are taken,
+        and not within the write that changed them.
+        """
+        self.failure: ApiFailure | None = None
+        self.ended = False
+        self.bookmarks = bookmarks
+        self.on_ready: Callable[[], None] | None = None
+        self._after = after
+        self._matches = matches
+        self._render = render
+        self._type_meta = type_meta
+        self._later = later
+        self._pending: deque[Line | Callable[[], Line | None]] = deque()
+
+    def offer(self, change: StoredChange) -> None:
+        """Queue the event of one change of the watched resource, if the watch shows it."""
+        if self.ended or change.version <= self._after:
+            return
+        if self._later:
+            self._add(lambda: self._line_of(change))
+        elif (line := self._line_of(change)) is not None:
+            self._add(line)
+
+    def start_with(self, record: Record) -> None:
+        """Queue a synthetic ADDED for an object that existed before the watch (W-10)."""
+        if self._later:
+            self._add(lambda: self._first_line(record))
+        elif (line := self._first_line(record)) is not None:
+            self._add(line)
+
+    def _first_line(self, record: Record) -> Line | None:
+        return (WatchEventType.ADDED, self._render(record)) if self._matches(record) else None
+
+    def _line_of(self, change: StoredChange) -> Line | None:
+        was = change.before is not None and self._matches(change.before)
+        now = change.after is not None and self._matches(change.after)
+        event = seen(change, was, now)
+        return None if event is None else (event[0], self._render(event[1]))
+
+    def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
+        """Queue a BOOKMARK of `version`, if the watch allows bookmarks and did not begin after that version (W-15)."""
+        if not self.bookmarks or self.ended or version < self._after:
+            return
+        meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+        if initial_events_end:
+            meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+        self._add((WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta})))
+
+    def end(self) -> None:
+        """End cleanly: pending lines can still be taken, and no others follow."""
+        self.ended = True
+        self._notify()
+
+    def fail(self, failure: ApiFailure) -> None:
+        """End with an error, which a handler shows after the pending lines (W-11, W-14)."""
+        self.failure = failure
+        self.end()
+
+    def take(self) -> list[Line]:
+        """Return all pending lines, as bytes. Raises ApiFailure and ConversionNeeded; the lines stay pending then."""
+        if self._later:
+            made = for_each(self._pending, lambda line: line() if callable(line) else line)
+            lines: list[Line] = [line for line in made if line is not None]
+        else:
+            lines = [line for line in self._pending if not callable(line)]
+        self._pending.clear()
+        return lines
+
+    def drain(self) -> list[WatchEvent]:
+        """Return all pending events, decoded. The caller checks `failure` and `ended` afterwards."""
+        return [WatchEvent(kind, decode(raw)) for kind, raw in self.take()]
+
+    def _add(self, line: "Line | Callable[[], Line | None]") -> None:
+        self._pending.append(line)
+        self._notify()
+
+    def _notify(self) -> None:
+        if self.on_ready is not None:
+            self.on_ready()

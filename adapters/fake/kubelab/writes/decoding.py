@@ -1,0 +1,143 @@
+"""The decoding of a request body into an object of a kind: type, metadata, unknown fields, defaults.
+
+kube-apiserver's decoder does the same before any other step (W-36).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kubelab.model.definition import Definition
+from kubelab.model.failure import bad_request
+from kubelab.model.requests import FieldValidation
+from kubelab.writes.metadata import tidy
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.defaults import apply_defaults
+from purekube.schema.node import MISSING
+from purekube.schema.objectmeta import OBJECT_META
+from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.structure import check_structure
+
+
+def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
+    """Return `body` if it is an object of this kind and version; raise 400 otherwise."""
+    if not isinstance(body, Mapping):
+        raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
+    if not body.get("kind"):
+        raise _unrecognized(definition, body, f"Object 'Kind' is missing in '{_text(body)}'")
+    if not body.get("apiVersion"):
+        raise _unrecognized(definition, body, f"Object 'apiVersion' is missing in '{_text(body)}'")
+    if body["apiVersion"] != definition.api_version:
+        raise bad_request(
+            f"the API version in the data ({body['apiVersion']}) does not match the expected API version "
+            f"({definition.api_version})"
+        )
+    if body["kind"] != definition.kind.kind:
+        raise bad_request(
+            f"{body['kind']} in version {_quoted(definition.kind.version)} cannot be handled as a "
+            f"{definition.kind.kind}: converting ({body['apiVersion']}, Kind={body['kind']}) is not possible"
+        )
+    return body
+
+
+def _unrecognized(definition: Definition, body: Any, why: str) -> Exception:
+    text = _text(body)
+    known = f"the object provided is unrecognized (must be of type {definition.kind.kind})"
+    return bad_request(f"{known}: {why} ({text.encode().hex() if text != '{}' else '{}'})")
+
+
+def _text(body: Any) -> str:
+    return msgspec.json.encode(body).decode()
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def read_body(
+    definition: Definition, body: Mapping[str, Any], validation: FieldValidation
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
+
+    Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
+    """
+    manifest, unknown = coerce(definition, body)
+    texts = tuple(f'unknown field "{path}"' for path in unknown)
+    if texts and validation is FieldValidation.STRICT:
+        raise bad_request(_handling(definition, f"strict decoding error: {', '.join(texts)}"))
+    return completed(definition, manifest), texts if validation is FieldValidation.WARN else ()
+
+
+def completed(
+    definition: Definition, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
+
+    It would fail on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type; custom resources
+    are left to validation. Metadata that is in `live` already is not checked again, nor are the managedFields of an
+    update: an apply wrote them.
+    """
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        raise _unreadable(definition, "metadata is no object")
+    known = {} if live is None else {**live["metadata"], "managedFields": metadata.get("managedFields")}
+    fresh = {key: value for key, value in metadata.items() if value is not None and known.get(key) is not value}
+    _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
+    manifest = apply_defaults(definition.schema, manifest)
+    if definition.built_in:
+        manifest = drop_nulls(definition.schema, manifest)
+        rest = {key: value for key, value in manifest.items() if key != "metadata"}
+        _require_types(definition, check_structure(definition.schema, rest))
+    return definition.behaviour.read(manifest)
+
+
+def _require_types(definition: Definition, causes: list[StatusCause]) -> None:
+    for cause in causes:
+        if cause.reason == "FieldValueTypeInvalid":
+            raise _unreadable(definition, f"{cause.field}: {cause.message}")
+
+
+def _unreadable(definition: Definition, why: str) -> Exception:
+    return bad_request(_handling(definition, f"json: cannot unmarshal: {why}"))
+
+
+def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return `body` without fields unknown to the kind and without stray nulls, and the unknown paths."""
+    metadata, strange = _metadata(definition, body.get("metadata"))
+    rest, unknown = prune(definition.schema, dict(body))
+    rest = drop_nulls(definition.schema, rest)
+    if metadata is not rest.get("metadata"):
+        rest = {**rest, "metadata": metadata}
+    return rest, (*strange, *unknown)
+
+
+def storage_form(
+    definition: Definition, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
+
+    Parts that it shares with `settled`, an object in that form, are skipped.
+    """
+    meta = manifest["metadata"]
+    old = MISSING if settled is None else settled
+    rest, _ = prune(definition.schema, dict(manifest), old)
+    rest = drop_nulls(definition.schema, rest, old)
+    tidied = tidy(meta)
+    return rest if rest["metadata"] is tidied else {**rest, "metadata": tidied}
+
+
+def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    if metadata is None:
+        return {}, ()
+    if not isinstance(metadata, dict):
+        raise _unreadable(definition, "metadata is no object")
+    known, strange = prune(OBJECT_META, metadata)
+    present = {key: value for key, value in known.items() if value is not None}
+    _require_types(definition, check_structure(OBJECT_META, present, path="metadata"))
+    return tidy(known), tuple(f"metadata.{path}" for path in strange)
+
+
+def _handling(definition: Definition, why: str) -> str:
+    kind = definition.kind
+    return f"{kind.kind} in version {_quoted(kind.version)} cannot be handled as a {kind.kind}: {why}"

@@ -1,0 +1,211 @@
+"""The last steps of every write: fields that the server sets, immutable fields, validation, no-ops.
+
+For custom resources they follow apiextensions-apiserver's `pkg/registry/customresource/strategy.go` and
+`status_strategy.go`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kubelab.model.behaviour import Generation
+from kubelab.model.definition import Definition
+from kubelab.model.failure import ApiFailure, FailureCause, invalid, stale
+from kubelab.model.requests import WriteOutcome, WriteRequest
+from kubelab.writes.decoding import storage_form
+from kubelab.writes.metadata import (
+    check_common,
+    check_kube_finalizers,
+    check_metadata,
+    check_metadata_update,
+    finalizer_warnings,
+)
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.causes import invalid_value
+from purekube.schema.defaults import apply_defaults
+from purekube.schema.equality import equal
+from purekube.schema.node import MISSING
+from purekube.schema.validate import validate
+
+Manifest = Mapping[str, Any]
+
+_SYSTEM: Final = frozenset(
+    ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
+)
+_FREE_FINALIZERS: Final = frozenset(
+    ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy")
+)
+"""The groups of built-in kinds whose finalizers may have any name."""
+
+
+def finalize_create(
+    definition: Definition, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+) -> WriteOutcome:
+    """Return the outcome of creating an object. Raises 422 with all problems."""
+    behaviour = definition.behaviour
+    meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
+    meta |= {"uid": write.uid, "creationTimestamp": write.now}
+    if behaviour.generation is not Generation.NEVER:
+        meta["generation"] = 1
+    manifest = {**manifest, "metadata": meta}
+    if definition.status_subresource:
+        manifest = _without_status(manifest)
+    manifest = behaviour.on_create(manifest)
+    causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
+    causes += _kube_finalizers(definition, meta)
+    causes += validate(definition.schema, manifest)
+    # The kind's own rules may rely on a valid schema.
+    causes += [] if causes else behaviour.check(manifest)
+    refusal = _refused(definition, meta.get("name", ""), causes, write)
+    stored = storage_form(definition, manifest)
+    shown = _with_default_status(definition, stored)
+    warnings = (*warnings, *_warned(definition, meta, {}))
+    default = shown is not stored
+    return WriteOutcome(
+        shown,
+        changed=True,
+        created=True,
+        warnings=warnings,
+        lacks_status=default,
+        refusal=refusal,
+        schema=None if default else definition.schema,
+    )
+
+
+def finalize_update(
+    definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+) -> WriteOutcome:
+    """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems."""
+    _check_version(definition, live, manifest, write)
+    manifest = _prepared(definition, live, manifest, write)
+    refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
+    stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None)
+    if equal(stored, live):
+        return WriteOutcome(live, changed=False, warnings=warnings)
+    more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
+    return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal, schema=definition.schema)
+
+
+def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
+    """Return a new object as readers see it: with the status's defaults, though a create drops the status."""
+    status = definition.schema.properties.get("status")
+    if definition.built_in or "status" in stored or status is None or status.default is MISSING:
+        return stored
+    shown: Manifest = apply_defaults(definition.schema, dict(stored))
+    return shown
+
+
+def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
+    """Check the optimistic lock: 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
+    asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
+    if not asked and definition.behaviour.unconditional_update:
+        return
+    if not asked:
+        cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(definition.kind.group, definition.kind.plural, write.name, _wire((cause,)))
+    if asked != current:
+        raise stale(definition.kind.group, definition.kind.plural, write.name)
+
+
+def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
+    """Return the new state with everything restored that this endpoint cannot change (S-26, S-72)."""
+    old = live["metadata"]
+    if write.subresource == "status":
+        meta = {**old, "managedFields": manifest["metadata"].get("managedFields")}
+        status = {"status": manifest["status"]} if "status" in manifest else {}
+        return {**_without_status(live), "metadata": _present(meta), **status}
+    if definition.status_subresource:
+        status = {"status": live["status"]} if "status" in live else {}
+        manifest = {**_without_status(manifest), **status}
+    manifest = definition.behaviour.on_update({**manifest, "metadata": _kept(manifest["metadata"], old)}, live)
+    if _moves_generation(definition.behaviour.generation, live, manifest):
+        manifest = {**manifest, "metadata": {**manifest["metadata"], "generation": old.get("generation", 0) + 1}}
+    return manifest
+
+
+def _kept(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the system's own fields taken from the old metadata."""
+    out = {**meta, **{key: old.get(key) for key in ("generation", "creationTimestamp", "resourceVersion")}}
+    out["uid"] = meta.get("uid") or old.get("uid")
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        out[key] = old.get(key, meta.get(key))
+    return _present(out)
+
+
+def _present(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in meta.items() if value is not None}
+
+
+def _without_status(manifest: Manifest) -> dict[str, Any]:
+    return {key: value for key, value in manifest.items() if key != "status"}
+
+
+def _moves_generation(rule: Generation, live: Manifest, manifest: Manifest) -> bool:
+    match rule:
+        case Generation.NEVER:
+            return False
+        case Generation.SPEC:
+            return not equal(live.get("spec"), manifest.get("spec"))
+        case Generation.CONTENT:
+            return not equal(_content(live), _content(manifest))
+
+
+def _content(manifest: Manifest) -> dict[str, Any]:
+    return {key: value for key, value in manifest.items() if key != "metadata"}
+
+
+def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[StatusCause]:
+    old, meta = live["metadata"], manifest["metadata"]
+    causes = check_metadata_update(meta, old)
+    if not definition.built_in:
+        causes = causes * 2  # kube-apiserver checks metadata of custom resources twice, and reports it twice
+    if meta != old:
+        causes += [*check_common(meta, old if write.settled else {}), *_kube_finalizers(definition, meta)]
+    causes += validate(definition.schema, manifest, live, settled=write.settled)
+    if causes:
+        return causes
+    if write.subresource:
+        return definition.behaviour.check_status(manifest, live) if write.subresource == "status" else []
+    return definition.behaviour.check_update(manifest, live)
+
+
+def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[StatusCause]:
+    """Check rules for finalizers that apply to some of the built-in kinds only."""
+    strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
+    return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
+
+
+def _warned(definition: Definition, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return warnings about finalizers, which kube-apiserver gives for custom resources only."""
+    return () if definition.built_in else finalizer_warnings(new, old)
+
+
+def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
+    """Keep the old times if nothing else in managedFields differs, so that a no-op stays one (S-65).
+
+    kube-apiserver does so in `pkg/endpoints/handlers/fieldmanager/equality.go`.
+    """
+    old, new = live["metadata"].get("managedFields"), manifest["metadata"].get("managedFields")
+    if not old or not new or len(old) != len(new) or old == new:
+        return manifest
+    if [_timeless(entry) for entry in old] != [_timeless(entry) for entry in new]:
+        return manifest
+    candidate = {**manifest, "metadata": {**manifest["metadata"], "managedFields": old}}
+    return candidate if equal(candidate, live) else manifest
+
+
+def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "time"}
+
+
+def _refused(definition: Definition, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
+    """Build the refusal of an object with these problems: raised, unless the write defers validation."""
+    if not causes:
+        return None
+    failure = invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))
+    if not write.defers:
+        raise failure
+    return failure
+
+
+def _wire(causes: Iterable[StatusCause]) -> list[FailureCause]:
+    return [FailureCause(cause.field, cause.message, cause.reason) for cause in causes]

@@ -1,0 +1,246 @@
+"""The rules of `metadata`: what decoding drops, what is validated, what an update may not change."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kubelab.model.behaviour import NameRule
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
+from purekube.schema.equality import equal
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+"""The most bytes of all annotations of an object, keys and values (W-37)."""
+_STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_QUALIFIED: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SERVICE_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_QUALIFIED_TEXT: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def tidy(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return metadata as kube-apiserver returns it: without nulls and empty values."""
+    if all(_holds(value) for value in metadata.values()):
+        return metadata
+    return {key: value for key, value in metadata.items() if _holds(value)}
+
+
+def _holds(value: Any) -> bool:
+    return value is not None and value not in ("", {}, [])
+
+
+def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[StatusCause]:
+    """Check the name, labels, annotations, owner references and finalizers of a new object."""
+    causes: list[StatusCause] = []
+    if metadata.get("generateName"):
+        prefix = metadata["generateName"]
+        texts = name_problems(prefix.rstrip("-") or "a", rule)
+        causes += [invalid_value("metadata.generateName", prefix, text) for text in texts]
+    name = metadata.get("name")
+    if not name:
+        causes.append(required("metadata.name", "name or generateName is required"))
+    else:
+        causes += [invalid_value("metadata.name", name, text) for text in name_problems(name, rule)]
+    if namespaced and metadata.get("namespace"):
+        space = metadata["namespace"]
+        causes += [invalid_value("metadata.namespace", space, text) for text in name_problems(space, NameRule.LABEL)]
+    return causes + check_common(metadata)
+
+
+def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
+    """Check the rules of every write of every kind. Values shared with `settled` were checked before."""
+    causes: list[StatusCause] = []
+    for key, check in _COMMON:
+        value = metadata.get(key)
+        if value and value is not settled.get(key):
+            causes += check(value)
+    return causes
+
+
+def name_problems(name: str, rule: NameRule) -> list[str]:
+    """Return what is wrong with an object's name."""
+    match rule:
+        case NameRule.SUBDOMAIN:
+            return _name(name, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+        case NameRule.LABEL:
+            return _name(name, _LABEL, 63, _LABEL_TEXT)
+        case NameRule.SERVICE:
+            return _name(name, _SERVICE, 63, _SERVICE_TEXT)
+        case NameRule.SEGMENT:
+            if name in (".", ".."):
+                return [f"may not be '{name}'"]
+            return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
+
+
+def _name(name: str, pattern: re.Pattern[str], limit: int, text: str) -> list[str]:
+    problems = [f"must be no more than {limit} bytes"] if len(name) > limit else []
+    return problems if pattern.fullmatch(name) else [*problems, text]
+
+
+def qualified_problems(key: str) -> list[str]:
+    """Return what is wrong with a label key, annotation key or finalizer."""
+    prefix, slash, name = key.rpartition("/")
+    problems: list[str] = []
+    if "/" in prefix:
+        return [f"a valid label key must consist of an optional prefix and a name: {key!r} has several '/'"]
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif slash:
+        problems += [f"prefix part {text}" for text in _name(prefix, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)]
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name) > 63:
+        problems.append("name part must be no more than 63 bytes")
+    if not _QUALIFIED.fullmatch(name):
+        problems.append(_QUALIFIED_TEXT)
+    return problems
+
+
+def label_value_problems(value: str) -> list[str]:
+    """Return what is wrong with a label's value."""
+    problems = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
+    return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
+
+
+def _check_labels(labels: Mapping[str, str]) -> Iterable[StatusCause]:
+    for key, value in labels.items():
+        for text in qualified_problems(key):
+            yield invalid_value("metadata.labels", key, text)
+        for text in label_value_problems(value):
+            yield invalid_value("metadata.labels", value, text)
+
+
+def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
+    for key in annotations:
+        for text in qualified_problems(key.lower()):
+            yield invalid_value("metadata.annotations", key, text)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+        yield too_long("metadata.annotations", ANNOTATIONS_LIMIT)
+
+
+def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
+    """Check that owner references are complete, and that at most one of them is the controller (W-34)."""
+    controller = ""
+    for index, owner in enumerate(owners):
+        where = f"metadata.ownerReferences[{index}]"
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                yield required(f"{where}.{key}", "must not be empty")
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            yield invalid_value(where, dict(owner), "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            mine = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                detail = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {mine}"
+                )
+                yield invalid_value("metadata.ownerReferences", [dict(reference) for reference in owners], detail)
+            else:
+                controller = mine
+
+
+def _check_finalizers(finalizers: Iterable[str]) -> Iterable[StatusCause]:
+    names = list(finalizers)
+    for name in names:
+        for text in qualified_problems(name):
+            yield invalid_value("metadata.finalizers", name, text)
+    if {"orphan", "foregroundDeletion"} <= set(names):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        yield invalid_value("metadata.finalizers", names, detail)
+
+
+_COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[StatusCause]]], ...]] = (
+    ("labels", _check_labels),
+    ("annotations", _check_annotations),
+    ("ownerReferences", _check_owners),
+    ("finalizers", _check_finalizers),
+)
+
+
+def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
+    """Check finalizers by the rule of most built-in kinds: a domain and a path, or one of Kubernetes' own."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
+    """Check immutable fields, and that deletion admits no new finalizers (S-09, S-75, S-76)."""
+    causes = [
+        invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
+        for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if not equal(new.get(key), old.get(key))
+    ]
+    fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    if old.get("deletionTimestamp") and fresh:
+        listed = ", ".join(f'"{name}"' for name in fresh)
+        detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
+        causes.append(forbidden_value("metadata.finalizers", f"{detail}[]string{{{listed}}}"))
+    return causes
+
+
+def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return kube-apiserver's warnings about new finalizers without a domain and path, which may clash with others."""
+    fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    return tuple(
+        f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts '
+        "with other finalizer writers"
+        if "." not in name
+        else f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name including a path (/) to avoid '
+        "accidental conflicts with other finalizer writers"
+        for name in fresh
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    )
+
+
+def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return metadata with every owner reference once, and the warning if one was repeated."""
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list) or len(owners) < 2:
+        return metadata, ()
+    references: list[Any] = []
+    repeated: list[str] = []
+    for owner in owners:
+        if any(equal(owner, reference) for reference in references):
+            repeated.append(owner.get("uid", ""))
+        else:
+            references.append(owner)
+    if not repeated:
+        return metadata, ()
+    text = (
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        f"{', '.join(repeated)}"
+    )
+    return {**metadata, "ownerReferences": references}, (text,)

@@ -1,0 +1,53 @@
+"""The options of a write, checked before its body: field manager, force, dry run (S-02 to S-04)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kubelab.model.calls import Caller, WriteOptions
+from kubelab.model.failure import ApiFailure, FailureCause, invalid
+from kubelab.model.requests import FieldValidation
+
+MANAGER_BYTES: Final = 128
+"""The longest name of a field manager, in bytes of UTF-8 (S-03)."""
+
+
+def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
+    """Return the options in a query string; `kind` is the name of the options object in errors.
+
+    Raises ApiFailure 422.
+    """
+    dry_run = query.get("dryRun")
+    if dry_run not in (None, "", "All"):
+        raise _refused(kind, "dryRun", f'Unsupported value: "{dry_run}": supported values: "All"', "NotSupported")
+    validation = query.get("fieldValidation") or FieldValidation.WARN
+    if validation not in list(FieldValidation):
+        message = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise _refused(kind, "fieldValidation", message, "NotSupported")
+    return WriteOptions(
+        field_manager=query.get("fieldManager"),
+        force=query.get("force") in ("true", "1"),
+        dry_run=dry_run == "All",
+        field_validation=FieldValidation(validation),
+    )
+
+
+def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> None:
+    """Refuse a manager name or a force flag that the kind of write does not allow. Raises ApiFailure 422."""
+    manager = options.field_manager or ""
+    if apply and not manager:
+        raise _refused(kind, "fieldManager", "Required value: is required for apply patch", "Required")
+    if options.force and not apply:
+        raise _refused(kind, "force", "Forbidden: may not be specified for non-apply patch", "Forbidden")
+    if len(manager.encode()) > MANAGER_BYTES:
+        raise _refused(kind, "fieldManager", f"Too long: may not be more than {MANAGER_BYTES} bytes", "TooLong")
+    if not manager.isprintable():
+        raise _refused(kind, "fieldManager", f'Invalid value: "{manager}": should only contain printable characters')
+
+
+def manager_of(options: WriteOptions, caller: Caller) -> str:
+    """Return the field manager of a write."""
+    return options.field_manager or caller.default_manager
+
+
+def _refused(kind: str, field: str, message: str, reason: str = "Invalid") -> ApiFailure:
+    return invalid("meta.k8s.io", kind, "", (FailureCause(field, message, f"FieldValue{reason}"),))

@@ -1,0 +1,233 @@
+"""The pipeline of writes: pure functions of a definition, the live object and a request.
+
+    create(definition, body, write)                    POST
+    update(definition, live, body, write)              PUT
+    patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
+    apply(definition, live_or_None, body, write)       server-side apply
+
+Each decodes, tracks ownership, calls the hooks of the kind, and validates. The order is kube-apiserver's, since it
+decides who owns defaults and which error a client sees. Nothing is mutated.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.model.definition import Definition
+from kubelab.model.failure import (
+    ApiFailure,
+    FailureCause,
+    bad_request,
+    field_conflict,
+    internal,
+    invalid,
+    not_found,
+    stale,
+    unsupported_media_type,
+)
+from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
+from kubelab.model.scale import replicas_of, scale_of, scaled
+from kubelab.ssa import apply as ssa
+from kubelab.ssa.last_applied import apply_as
+from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
+from kubelab.writes.decoding import completed, read_body, require_type
+from kubelab.writes.finalize import finalize_create, finalize_update
+from kubelab.writes.metadata import unique_owners
+from kubelab.writes.patches import json_patch, merge_patch
+from kubelab.writes.placement import check_place, placed
+from kubelab.writes.strategic_merge import strategic_merge
+from purekube.apimachinery.errors import Conflict
+from purekube.apimachinery.manifest import get_path
+from purekube.ports import PatchType
+
+Manifest = Mapping[str, Any]
+
+_PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+
+
+def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutcome:
+    """Create an object (POST). Raises ApiFailure (400, 422)."""
+    raw = require_type(definition, body)
+    manifest, warnings = read_body(definition, raw, write.field_validation)
+    if manifest["metadata"].get("resourceVersion"):
+        raise internal("resourceVersion should not be set on objects to be created")
+    manifest, more = _one_owner_each(placed(definition, manifest, write))
+    manifest = ssa.track_update(
+        definition,
+        None,
+        manifest,
+        manager=write.manager,
+        subresource=write.subresource,
+        now=write.now,
+        managers=_claimed(definition, raw, {}),
+    )
+    return finalize_create(definition, manifest, write, (*warnings, *more))
+
+
+def update(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
+    """Replace an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
+    if write.subresource == "scale":
+        return _scale(definition, live, body, write)
+    raw = require_type(definition, body)
+    manifest, warnings = read_body(definition, raw, write.field_validation)
+    uid = manifest["metadata"].get("uid")
+    if uid and uid != live["metadata"]["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+        raise stale(definition.kind.group, definition.kind.plural, write.name, why)
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+
+
+def patch(
+    definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
+) -> WriteOutcome:
+    """Apply a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    if patch_type is PatchType.STRATEGIC and not definition.built_in:
+        raise unsupported_media_type(_PATCH_TYPES)
+    document = scale_of(definition, live) if write.subresource == "scale" else live
+    match patch_type:
+        case PatchType.JSON:
+            patched = json_patch(document, patch_body)
+        case PatchType.MERGE:
+            patched = merge_patch(document, patch_body)
+        case PatchType.STRATEGIC:
+            patched = strategic_merge(definition.schema, document, patch_body)
+    if write.subresource == "scale":
+        return _scale(definition, live, patched, write)
+    raw = require_type(definition, patched)
+    manifest, warnings = _read_patched(definition, raw, write)
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+
+
+def apply(definition: Definition, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
+    """Apply server-side; create a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
+    config = _config(definition, body, write)
+    if live is None and write.subresource:
+        raise not_found(definition.kind.group, definition.kind.plural, write.name)
+    merged = _applied(definition, live, config, write)
+    if live is None or not _same_content(merged, live):
+        merged = completed(definition, merged, live)
+    merged, warnings = _one_owner_each(merged)
+    if live is not None:
+        check_place(definition, merged, write)
+        return finalize_update(definition, live, merged, write, warnings)
+    uid = merged["metadata"].get("uid")
+    # Only a uid prevents the creation of a missing object; a resourceVersion is ignored (S-08, S-10).
+    if uid:
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise stale(definition.kind.group, definition.kind.plural, write.name, why)
+    return finalize_create(definition, placed(definition, merged, write), write, warnings)
+
+
+def _same_content(merged: Manifest, live: Manifest) -> bool:
+    """Report whether an apply changed ownership only: an object stored in another version then gets no defaults."""
+    rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
+    return all(one is other for one, other in rest) and not [
+        key
+        for key in {*merged["metadata"], *live["metadata"]} - {"managedFields"}
+        if merged["metadata"].get(key) is not live["metadata"].get(key)
+    ]
+
+
+def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
+    """Return the applied configuration if it is of this kind; raise 400 otherwise (S-05, S-06)."""
+    if not isinstance(body, Mapping):
+        raise bad_request("error decoding patch: an apply configuration is an object")
+    if write.subresource == "scale":
+        return scaled(definition, replicas_of(body))
+    version, kind = body.get("apiVersion") or "", body.get("kind") or ""
+    if (version, kind) != (definition.api_version, definition.kind.kind):
+        shown = version if "/" in str(version) else f"/{version}"
+        raise bad_request(f"invalid object type: {shown}, Kind={kind}")
+    meta = body.get("metadata")
+    if isinstance(meta, Mapping) and meta.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    return body
+
+
+def _applied(definition: Definition, live: Manifest | None, config: Manifest, write: WriteRequest) -> Manifest:
+    try:
+        return apply_as(
+            definition,
+            live,
+            config,
+            manager=write.manager,
+            subresource=write.subresource,
+            force=write.force,
+            now=write.now,
+        )
+    except Conflict as conflict:
+        causes = [FailureCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
+        raise field_conflict(conflict.message, causes) from conflict
+    except ssa.TypedPatchError as error:
+        raise internal(error.message) from error
+
+
+def _read_patched(definition: Definition, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
+    """Read a patched object as `read_body` does, except for the status of errors.
+
+    A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
+    """
+    try:
+        return read_body(definition, raw, write.field_validation)
+    except ApiFailure as failure:
+        if write.field_validation is not FieldValidation.STRICT and not definition.built_in:
+            raise
+        cause = FailureCause("patch", f'Invalid value: "": {failure.message}')
+        raise invalid("", "", "", (cause,)) from failure
+
+
+def _replaced(
+    definition: Definition,
+    live: Manifest,
+    manifest: Manifest,
+    write: WriteRequest,
+    warnings: tuple[str, ...],
+    managers: Managers,
+) -> WriteOutcome:
+    """Compute the outcome of a PUT or patch with a whole new state: track ownership, then finalize."""
+    meta = manifest["metadata"]
+    if definition.kind.namespaced and not meta.get("namespace"):
+        manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
+    check_place(definition, manifest, write)
+    tracked: Manifest = ssa.track_update(
+        definition,
+        live,
+        manifest,
+        manager=write.manager,
+        subresource=write.subresource,
+        now=write.now,
+        managers=_held(live) if write.subresource else managers,
+    )
+    tracked, more = _one_owner_each(tracked)
+    return finalize_update(definition, live, tracked, write, (*warnings, *more))
+
+
+def _scale(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
+    """Write the scale subresource: only the number of replicas has an effect (S-51)."""
+    if not isinstance(body, Mapping):
+        raise bad_request("a Scale is an object")
+    version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
+    manifest = scaled(definition, replicas_of(body), live)
+    manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
+    return _replaced(definition, live, manifest, write, (), _held(live))
+
+
+def _held(live: Manifest) -> Managers:
+    return decode_managers(live["metadata"].get("managedFields"))
+
+
+def _claimed(definition: Definition, raw: Manifest, held: Managers) -> Managers:
+    """Return the ownership to start from, given managedFields in the request (S-68, S-69)."""
+    asked = (raw.get("metadata") or {}).get("managedFields")
+    if is_reset(asked, built_in=definition.built_in):
+        return {}
+    if not asked:
+        return held
+    try:
+        return decode_managers(asked, trusted=False) or held
+    except ManagedFieldsError:
+        return held
+
+
+def _one_owner_each(manifest: Manifest) -> tuple[Manifest, tuple[str, ...]]:
+    meta, warnings = unique_owners(manifest["metadata"])
+    return (manifest if meta is manifest["metadata"] else {**manifest, "metadata": meta}), warnings

@@ -1,0 +1,108 @@
+"""Deletion of single objects and of collections."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from kubelab.lifecycle.ending_definitions import DEFINITIONS, condemned
+from kubelab.lifecycle.namespaces import NAMESPACES, immortal
+from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions, RequestTarget
+from kubelab.model.failure import not_found
+from kubelab.model.records import Record, encode
+from kubelab.model.replies import Listed, ListedPage, Reply, deleted_status
+from kubelab.model.resources import Resource
+from kubelab.storage.listing import Selection
+from kubelab.storage.store import Store
+from kubelab.writes.deletion import check_preconditions, finalizers_for, marked
+
+
+class Remover:
+    """Deletion from the store, or marking for deletion. Every method may raise ApiFailure."""
+
+    def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+
+    def delete(self, target: RequestTarget, options: DeleteOptions) -> Reply:
+        """Delete one object; answer with a Status if it is gone, with the object if finalizers hold it (W-31)."""
+        resource = target.resource
+        record = self._store.get(resource.storage, target.key)
+        if record is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        refusal = immortal(target)
+        if refusal is not None:
+            raise refusal
+        stored = _in_storage(resource, record)
+        check_preconditions(stored, options, (resource.group, resource.plural))
+        if resource.storage == DEFINITIONS and not record.deleting:
+            return self._mark(target, record, condemned(stored, self._now()), options)
+        finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
+        if finalizers or _held_by_spec(target, stored):
+            reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
+            return attrs.evolve(reply, warnings=_warnings(target, options))
+        if not options.dry_run:
+            self._store.remove(resource.storage, record.key)
+        return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
+
+    def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> Listed:
+        """Delete every selected object; answer with the objects as they were."""
+        records = tuple(self._store.scan(target.resource.storage, target.namespace))
+        selected = tuple(selection.of(records))
+        target.resource.require(selected)
+        version = self._store.version
+        for record in selected:
+            namespace = record.key[0] or None
+            self.delete(attrs.evolve(target, namespace=namespace, name=record.key[1]), options)
+        return Listed(target.resource, ListedPage(selected, version))
+
+    def _mark(
+        self, target: RequestTarget, record: Record, manifest: Mapping[str, Any], options: DeleteOptions
+    ) -> Reply:
+        resource = target.resource
+        if manifest == record.object():
+            return Reply(200, resource.render(record))
+        shown = resource.to_served(manifest)
+        if options.dry_run:
+            return Reply(200, encode(shown))
+        return Reply(200, resource.render(self._store.put(resource.storage, manifest)))
+
+
+def _in_storage(resource: Resource, record: Record) -> Mapping[str, Any]:
+    """Return the object in its storage version.
+
+    An object that cannot be converted cannot be deleted either, as on kube-apiserver.
+    """
+    return resource.to_stored(resource.live(record)) if resource.converts else record.object()
+
+
+def _usual(target: RequestTarget, record: Record) -> str:
+    """Return the kind's default policy, for a DELETE without one, unless an earlier DELETE set a policy."""
+    decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
+    return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
+
+
+def _warnings(target: RequestTarget, options: DeleteOptions) -> tuple[str, ...]:
+    if options.propagation or not target.resource.definition.behaviour.orphans:
+        return ()
+    return (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning",
+    )
+
+
+def _gone(target: RequestTarget, record: Record) -> Reply:
+    return deleted_status(target.resource, record.key[1], record.uid)
+
+
+def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
+    """Report whether a namespace has finalizers in its `spec`, which the namespace controller removes."""
+    return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
+
+
+def _ending(target: RequestTarget, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    if target.resource.storage != NAMESPACES:
+        return manifest
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "deletionGracePeriodSeconds"}
+    return {**manifest, "metadata": meta, "status": {**(manifest.get("status") or {}), "phase": "Terminating"}}

@@ -1,0 +1,249 @@
+"""Writes of objects: find the live object, run the pipeline, store its outcome.
+
+Preparing and storing are two steps, so that a handler can call admission webhooks in between.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from kubelab.admission.request import AdmissionAttributes
+from kubelab.lifecycle import ending_definitions
+from kubelab.lifecycle.namespaces import Namespaces, finalized
+from kubelab.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from kubelab.model.definition import Definition
+from kubelab.model.failure import already_exists, not_found
+from kubelab.model.identity import Identities
+from kubelab.model.records import Record, decode, encode
+from kubelab.model.replies import Reply
+from kubelab.model.requests import WriteOutcome, WriteRequest
+from kubelab.model.scale import scale_of
+from kubelab.storage.store import Store
+from kubelab.writes import pipeline
+from kubelab.writes.finalize import finalize_create, finalize_update
+from kubelab.writes.options import check_write, manager_of
+from kubelab.writes.patches import json_patch
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.timestamps import format_time
+from purekube.ports import PatchType
+from purekube.schema.defaults import apply_defaults
+from purekube.schema.equality import equal
+
+
+@attrs.frozen
+class WriteCall:
+    """A write that creates or changes an object: POST, PUT or PATCH.
+
+    Without a `patch_type` a PATCH is a server-side apply.
+
+    With `defers` an invalid object is refused by `Prepared.check`, after mutating webhooks have been called.
+    """
+
+    verb: RequestVerb
+    target: RequestTarget
+    body: Any
+    options: WriteOptions
+    caller: Caller
+    patch_type: PatchType | None = None
+    defers: bool = False
+
+    @property
+    def applies(self) -> bool:
+        """True if this is a server-side apply."""
+        return self.verb is RequestVerb.PATCH and self.patch_type is None
+
+
+@attrs.frozen
+class Prepared:
+    """A write that is decided and not stored: the outcome of the pipeline for `before`, the live record."""
+
+    call: WriteCall
+    before: Record | None
+    outcome: WriteOutcome
+    write: WriteRequest
+
+    def check(self) -> None:
+        """Refuse an object that violates its schema. Raises ApiFailure."""
+        if self.outcome.refusal is not None:
+            raise self.outcome.refusal
+
+    def request(self) -> AdmissionAttributes:
+        """Return the write as admission webhooks receive it."""
+        target = self.call.target
+        return AdmissionAttributes(
+            operation="CREATE" if self.outcome.created else "UPDATE",
+            target=target,
+            name=self.outcome.object["metadata"]["name"],
+            caller=self.call.caller,
+            object=self.outcome.object,
+            old_object=None if self.before is None else target.resource.live(self.before),
+            dry_run=self.call.options.dry_run,
+        )
+
+
+class Writer:
+    """The preparation and storing of writes. Every method may raise ApiFailure."""
+
+    def __init__(
+        self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._namespaces = namespaces
+        self._identities = identities
+        self._now = now
+
+    def prepare(self, call: WriteCall) -> Prepared:
+        """Decide a write against the stored state."""
+        if call.verb is RequestVerb.CREATE:
+            return self._create(call)
+        if call.applies:
+            return self._apply(call)
+        return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
+
+    def is_current(self, prepared: Prepared) -> bool:
+        """Report whether the state that a write was decided against is still the stored one."""
+        target = prepared.call.target
+        key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
+        return self._store.get(target.resource.storage, key) is prepared.before
+
+    def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
+        """Return the write with a webhook's JSON patch in its object, completed and validated again.
+
+        The patch is for the object in `version`; empty means the version of the request.
+        """
+        definition, write = prepared.call.target.resource.definition, prepared.write
+        patched = _patched(definition, prepared.outcome.object, patch, version)
+        manifest = apply_defaults(definition.schema, patched)
+        if prepared.before is None:
+            outcome = finalize_create(definition, manifest, write, prepared.outcome.warnings)
+        else:
+            live = prepared.call.target.resource.live(prepared.before)
+            outcome = finalize_update(definition, live, manifest, write, prepared.outcome.warnings)
+        return attrs.evolve(prepared, outcome=outcome)
+
+    def commit(self, prepared: Prepared) -> Reply:
+        """Store a decided write and return its answer."""
+        target, outcome = prepared.call.target, prepared.outcome
+        raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+
+    def _create(self, call: WriteCall) -> Prepared:
+        """Prepare a POST (W-35, W-36)."""
+        target = call.target
+        check_write(call.options, "CreateOptions")
+        self._admit(attrs.evolve(target, name=_name_in(call.body)))
+        write = self._write(call, uid=self._identities.uid(), name=self._generated(call.body))
+        outcome = pipeline.create(target.resource.definition, call.body, write)
+        name = outcome.object["metadata"]["name"]
+        there = self._store.get(target.resource.storage, (target.namespace or "", name))
+        if there is not None:
+            raise already_exists(target.resource.group, target.resource.plural, name, is_going=there.deleting)
+        return Prepared(call, None, outcome, write)
+
+    def _update(self, call: WriteCall) -> Prepared:
+        """Prepare a PUT of an object or a subresource (S-47, S-74)."""
+        check_write(call.options, "UpdateOptions")
+        record, live = self._live(call.target)
+        write = self._write(call, record)
+        if call.target.subresource == "finalize":
+            return Prepared(call, record, finalized(live, call.body), write)
+        return Prepared(call, record, pipeline.update(call.target.resource.definition, live, call.body, write), write)
+
+    def _patch(self, call: WriteCall) -> Prepared:
+        """Prepare a JSON, merge or strategic merge patch."""
+        check_write(call.options, "PatchOptions")
+        assert call.patch_type is not None, "a PATCH without a type is an apply"
+        record, live = self._live(call.target)
+        write = self._write(call, record)
+        outcome = pipeline.patch(call.target.resource.definition, live, call.body, call.patch_type, write)
+        return Prepared(call, record, outcome, write)
+
+    def _apply(self, call: WriteCall) -> Prepared:
+        """Prepare a server-side apply; it creates a missing object, except through a subresource (S-01, S-12)."""
+        target = call.target
+        check_write(call.options, "PatchOptions", apply=True)
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None and target.subresource:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        if record is None:
+            self._admit(target)
+        write = self._write(call, record, uid="" if record else self._identities.uid())
+        live = None if record is None else target.resource.live(record)
+        return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
+
+    def _admit(self, target: RequestTarget) -> None:
+        """Refuse a create in a terminating namespace, or of a kind whose CRD is being deleted."""
+        ending_definitions.admit(self._store, target)
+        self._namespaces.admit(target)
+
+    def _store_outcome(
+        self, target: RequestTarget, before: Record | None, outcome: WriteOutcome, options: WriteOptions
+    ) -> bytes:
+        """Store the outcome, unless nothing changed; return the resulting object."""
+        resource = target.resource
+        if before is not None and not outcome.changed and not before.lacks_status and not resource.converts:
+            return resource.render(before)
+        if options.dry_run:
+            return encode(outcome.object)
+        if before is not None and before.deleting and _unheld(outcome.object):
+            self._store.remove(resource.storage, before.key)
+            return encode(outcome.object)
+        stored = resource.to_stored(outcome.object)
+        if resource.converts:
+            resource.to_served(stored)  # what cannot be converted back is not stored
+            if before is not None and equal(stored, before.object()):
+                return resource.render(before)
+        schema = None if resource.converts else outcome.schema
+        record = self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status, schema=schema)
+        return resource.render(record)
+
+    def _live(self, target: RequestTarget) -> tuple[Record, Mapping[str, Any]]:
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        return record, target.resource.live(record)
+
+    def _write(self, call: WriteCall, record: Record | None = None, *, uid: str = "", name: str = "") -> WriteRequest:
+        target, options = call.target, call.options
+        return WriteRequest(
+            manager=manager_of(options, call.caller),
+            now=format_time(self._now()),
+            name=target.name,
+            namespace=target.namespace or "",
+            subresource=target.subresource,
+            force=options.force,
+            field_validation=options.field_validation,
+            uid=uid,
+            generated_name=name,
+            defers=call.defers,
+            settled=record is not None and record.schema is target.resource.definition.schema,
+        )
+
+    def _generated(self, body: Any) -> str:
+        meta = body.get("metadata") if isinstance(body, Mapping) else None
+        prefix = meta.get("generateName") if isinstance(meta, Mapping) else None
+        return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
+
+
+def _patched(definition: Definition, manifest: Mapping[str, Any], patch: Any, version: str) -> Any:
+    versions = definition.versions
+    if versions is None or version in ("", definition.kind.version):
+        return json_patch(manifest, patch)
+    seen = versions.convert(manifest, f"{definition.kind.group}/{version}")
+    return dict(versions.convert(json_patch(seen, patch), definition.api_version))
+
+
+def _name_in(body: Any) -> str:
+    """Return the name in the object's metadata; empty if there is none."""
+    name = get_path(body, "metadata", "name")
+    return name if isinstance(name, str) else ""
+
+
+def _unheld(manifest: Mapping[str, Any]) -> bool:
+    """Report whether a terminating object has no finalizers left; those in a namespace's spec count, too."""
+    spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
+    return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))

@@ -1,0 +1,80 @@
+"""Certificate authorities: the TLS context of a configuration, and the authority file that may change while we run."""
+
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+
+from purekube.apimachinery.errors import Permanent
+from purekube_http.authorization import MAX_AGE
+
+
+def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
+    """Return the TLS context of an https:// server, with our client certificate if configured; None for http://.
+
+    Raises Permanent if certificates or keys of the configuration cannot be loaded.
+    """
+    if config.cluster.server.lower().startswith("http://"):
+        return None  # loading a trust store takes most of a client's start
+    try:
+        return verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
+    except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise Permanent(f"certificates of context {config.context_name} cannot be loaded: {reason}") from error
+
+
+def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
+    """Return the authority file of `context`, to be re-read after `max_age` seconds; None if none is configured."""
+    path = config.cluster.certificate_auth
+    return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
+
+
+class AuthorityFile:
+    """The file of certificate authorities of a TLS context: when it changes, the new authorities are trusted as well.
+
+    The old ones stay trusted until the process ends, which bridges a rotation. lightkube reads the file only once.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        context: ssl.SSLContext,
+        *,
+        max_age: float = MAX_AGE,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._context = context
+        self._max_age = max_age
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
+        self._stamp = self._modified()
+
+    def refresh(self) -> None:
+        """Trust the authorities in the file if it has changed.
+
+        A half-written file is read again at the next refresh.
+        """
+        if self._monotonic() - self._looked_at < self._max_age:
+            return
+        self._looked_at = self._monotonic()
+        stamp = self._modified()
+        if stamp in (None, self._stamp):
+            return
+        try:
+            self._context.load_verify_locations(self._path)
+        except (OSError, ssl.SSLError):
+            return  # half written: the stamp stays the same, so that the next refresh reads it again
+        self._stamp = stamp
+
+    def _modified(self) -> tuple[int, int] | None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_ino

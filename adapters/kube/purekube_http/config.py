@@ -1,0 +1,122 @@
+"""The API server's address and our credentials: lightkube's configuration, with its gaps closed.
+
+Every problem is one `Permanent` with advice. Closed gaps of lightkube: a context without a user (assertion), a relative
+`tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing parts of a kubeconfig (bare `KeyError`),
+fields that it silently ignores (proxy, server name, impersonation).
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+import yaml
+from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, SERVICE_ACCOUNT, KubeConfig, SingleConfig
+from lightkube.config.models import NameValue, User, UserExec
+from lightkube.core.exceptions import ConfigError
+
+from purekube.apimachinery.errors import Permanent
+from purekube_http.authorization import sendable
+
+_CLUSTER_FIELDS = frozenset({"proxy-url", "tls-server-name"})
+_USER_FIELDS = frozenset({"as", "as-groups", "as-uid", "as-user-extra"})
+_ADVICE = "give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a service account"
+_EXEC_V1 = "client.authentication.k8s.io/v1"
+_EXEC_V1BETA1 = "client.authentication.k8s.io/v1beta1"
+_EXEC_VERSIONS = (_EXEC_V1, _EXEC_V1BETA1, "client.authentication.k8s.io/v1alpha1")
+
+
+def load_config(
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    *,
+    service_account: str | Path = SERVICE_ACCOUNT,
+) -> SingleConfig:
+    """Return the configuration of one cluster.
+
+    It is read from `kubeconfig` if given; else the pod's `service_account` folder, the file `KUBECONFIG` names, or
+    `~/.kube/config`. `context` chooses among contexts, the current one by default. Raises Permanent with the file's
+    name, the problem and advice.
+    """
+    path = kubeconfig or _kubeconfig_path(Path(service_account))
+    origin = str(path) if path else "the service account"
+    try:
+        source = KubeConfig.from_file(path) if path else KubeConfig.from_service_account(service_account)
+        chosen = source.get(context)
+        if path:
+            _refuse_unsupported(Path(path).expanduser(), source, context)
+    except ConfigError as error:
+        raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError, yaml.YAMLError) as error:
+        raise Permanent(f"kubeconfig {origin} is not complete: {_what(error)}; {_ADVICE}") from error
+    except OSError as error:
+        raise Permanent(f"kubeconfig {origin} cannot be read: {error.strerror}; {_ADVICE}") from error
+    assert chosen is not None  # `get` returns None only for a default, which is not passed
+    return chosen._replace(user=_usable_user(chosen, origin))
+
+
+def with_token(config: SingleConfig, token: str) -> SingleConfig:
+    """Return the configuration of the same cluster for the holder of a token."""
+    return config._replace(user=User(token=token))
+
+
+def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
+    """Refuse fields that lightkube silently ignores: it would connect another way, or as another user."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    wanted = context or source.current_context
+    named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(wanted, {})
+    for part, where, fields in (("clusters", "cluster", _CLUSTER_FIELDS), ("users", "user", _USER_FIELDS)):
+        section = {entry["name"]: entry.get(where) or {} for entry in document.get(part) or ()}.get(
+            named.get(where), {}
+        )
+        if left_out := sorted(fields & section.keys()):
+            names = ", ".join(left_out)
+            raise Permanent(f"kubeconfig {path}: {where} {named[where]} has {names}, which is not supported; remove it")
+
+
+def _kubeconfig_path(service_account: Path) -> str | None:
+    """Return the kubeconfig's path; None to use the service account."""
+    if (service_account / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    named = os.environ.get("KUBECONFIG", "")
+    if os.pathsep in named:
+        raise Permanent(f"KUBECONFIG names several files, which are not merged here: {named}; give --kubeconfig FILE")
+    return named or DEFAULT_KUBECONFIG
+
+
+def _usable_user(config: SingleConfig, origin: str) -> User:
+    user = config.user or User()
+    if user.auth_provider:
+        raise Permanent(
+            f"kubeconfig {origin}: auth-provider was removed from Kubernetes; use an exec credential plugin"
+        )
+    try:
+        if user.token and not user.token_file:
+            sendable(user.token, f"kubeconfig {origin}: user token")
+    except ConfigError as error:
+        raise Permanent(str(error)) from None
+    token_file = str(config.abs_file(user.token_file)) if user.token_file else None
+    return msgspec.structs.replace(user, token_file=token_file, exec=_exec(user.exec, origin))
+
+
+def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
+    """Return an exec plugin as lightkube accepts it.
+
+    lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO).
+    """
+    if plugin is None:
+        return None
+    if plugin.apiVersion not in _EXEC_VERSIONS:
+        raise Permanent(f"kubeconfig {origin}: exec credentials of {plugin.apiVersion} are not supported")
+    exec_credential = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+    info = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(exec_credential).decode())
+    version = _EXEC_V1BETA1 if plugin.apiVersion == _EXEC_V1 else plugin.apiVersion
+    return msgspec.structs.replace(plugin, apiVersion=version, env=[*(plugin.env or []), info])
+
+
+def _what(error: Exception) -> str:
+    """Return the problem without the file's content, which may include tokens."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    return "it is not a kubeconfig in YAML"

@@ -1,0 +1,241 @@
+"""The translation of an API server's answers, and of failures to get one, into the core's errors.
+
+`error_of` translates an HTTP answer, `transport_error` a failure below HTTP. Both are pure. They rest on the measured
+rules S-15 to S-19, S-77 to S-81, W-05, W-11 and W-30 to W-38. lightkube's own errors (raw `HTTPStatusError`, `KeyError`
+without a content type) cannot occur, as its requests are not used.
+"""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import attrs
+import msgspec
+
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unauthorized,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import Json, Kind, get_path
+from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.secret_material import redact
+from purekube_http.conflicts import field_conflicts
+
+_MESSAGE_LIMIT = 1024
+_BODY_EXCERPT = 200
+
+# Server errors that no retry cures, only another content (S-15 to S-17, W-37).
+_INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
+
+
+@attrs.frozen
+class RequestInfo:
+    """The subject of a request: enough for messages, and to distinguish the meanings of a 404."""
+
+    verb: str
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {self.kind.kind} {where}".rstrip()
+
+
+@attrs.frozen
+class ServerResponse:
+    """A response, reduced to the parts that determine its error. Header names are lower case."""
+
+    code: int
+    content_type: str
+    retry_after: float | None
+    status: Mapping[str, Any] | None
+    text: str
+
+    @classmethod
+    def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
+        """Read a response; a body that is not a Kubernetes Status becomes a short excerpt of text."""
+        status = _status(body)
+        return cls(
+            code=code,
+            content_type=headers.get("content-type", "").partition(";")[0].strip().lower(),
+            retry_after=_retry_after(headers.get("retry-after", ""), status),
+            status=status,
+            text="" if status is not None else _excerpt(body),
+        )
+
+    @property
+    def reason(self) -> str:
+        """`reason` of the Status, empty without one."""
+        return str(get_path(self.status, "reason") or "")
+
+    @property
+    def message(self) -> str:
+        """The server's message, at most 1 KiB of it."""
+        if self.status is None:
+            return (
+                f"HTTP {self.code} without a Kubernetes Status ({self.content_type or 'no content type'}) {self.text}"
+            )
+        return str(get_path(self.status, "message") or self.reason or f"HTTP {self.code}")[:_MESSAGE_LIMIT]
+
+    @property
+    def causes(self) -> tuple[Mapping[str, Any], ...]:
+        """`details.causes` of the Status."""
+        causes = get_path(self.status, "details", "causes")
+        return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
+
+
+def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
+    """Return the core's error for an answer that is not a success. Never raises."""
+    said = f"{info}: {response.message}".rstrip()
+    match response.code:
+        case 401:
+            return Unauthorized(said)
+        case 403 | 409 | 410 | 422 if response.status is None:
+            # The API server sends these with a Status only; without one they come from a proxy or mesh, and are
+            # retried.
+            return Unavailable(f"{said}; is a proxy or a login page in between?", status=response.code)
+        case 403:
+            terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in response.causes)
+            return Forbidden(said, namespace_terminating=terminating)
+        case 404:
+            return _not_found(info, response, said)
+        case 409:
+            return _conflict(response, said)
+        case 410:
+            return Expired(said)
+        case 400 | 413 | 422:
+            return _invalid(info, response, said)
+        case 408 | 429:
+            return Unavailable(said, retry_after=response.retry_after, status=response.code)
+        case code if code >= 500:
+            return _server_error(info, response, said)
+        case code:
+            return Permanent(said, status=code)
+
+
+def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
+    """Return the error for an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
+    message = f"{info}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
+    code = get_path(status, "code")
+    if code == 410 or get_path(status, "reason") in ("Expired", "Gone"):
+        return Expired(message)
+    return Unavailable(message, status=code if isinstance(code, int) else None)
+
+
+def transport_error(info: RequestInfo, error: Exception) -> OperatorError:
+    """Return the error for a request without a complete answer.
+
+    Texts of protocol errors may include header values, tokens among them: such errors are named, not quoted.
+    """
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return _no_answer(info, "connect timeout", may_have_happened=False)
+        case TimeoutError():
+            return _no_answer(info, "read timeout")
+        case aiohttp.ClientConnectorCertificateError():
+            return _no_answer(info, "the server's certificate is not trusted", _why(error), may_have_happened=False)
+        case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
+            return _no_answer(info, "connect error", _why(error), may_have_happened=False)
+        case aiohttp.ServerDisconnectedError():
+            return _no_answer(info, "the server closed the connection without an answer")
+        case aiohttp.ClientResponseError():
+            return _no_answer(info, "the answer is not HTTP")
+        case _:
+            return _no_answer(info, "the connection broke", _why(error))
+
+
+def _no_answer(info: RequestInfo, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
+    return Unavailable(f"{info}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
+
+
+def _not_found(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.status is None:
+        # The API server's own router answers an unserved group or resource in plain text (W-38); any other page, say a
+        # proxy's HTML, reveals nothing about what the cluster serves.
+        if response.content_type in ("text/plain", ""):
+            return KindMissing(f"{info}: the API server does not serve {info.kind.crd_name}")
+        return Unavailable(said, status=404)
+    if not get_path(response.status, "details", "name"):
+        return KindMissing(said)
+    return NotFound(said)
+
+
+def _conflict(response: ServerResponse, said: str) -> OperatorError:
+    if response.reason == "AlreadyExists":
+        return AlreadyExists(said)
+    conflicts = field_conflicts(response.causes)
+    return Conflict(said, conflicts) if conflicts else Stale(said)
+
+
+def _invalid(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.status is None and response.code == 400:
+        return Permanent(said, status=400)
+    causes = tuple(
+        StatusCause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
+        for cause in response.causes
+    )
+    return _without_values(info, said, causes)
+
+
+def _without_values(info: RequestInfo, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
+    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
+    if info.kind != SECRET:
+        return Invalid(said, causes)
+    fields = ", ".join(cause.field for cause in causes) or "not said which field"
+    hidden = tuple(attrs.evolve(cause, message="refused (value withheld)") for cause in causes)
+    return Invalid(f"{info}: refused: {fields} (values withheld)", hidden)
+
+
+def _server_error(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+    if response.code == 500 and any(text in response.message for text in _INVALID_500):
+        return _without_values(info, said, ())
+    return Unavailable(said, retry_after=response.retry_after, status=response.code)
+
+
+def _status(body: bytes) -> Mapping[str, Any] | None:
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return decoded if isinstance(decoded, dict) and decoded.get("kind") == "Status" else None
+
+
+def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
+    """Return the seconds to wait; API servers do not use the HTTP-date form, which is ignored."""
+    seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
+    return float(seconds) if seconds else None
+
+
+def _excerpt(body: bytes) -> str:
+    text = body[:_BODY_EXCERPT].decode("utf-8", "replace")
+    return str(redact(" ".join("".join(char if char.isprintable() else " " for char in text).split())))
+
+
+def _why(error: BaseException | None) -> str:
+    """Return the reason of a TLS or socket failure: never text of headers or bodies."""
+    while error is not None:
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                error = error.certificate_error
+            case aiohttp.ClientConnectorError():
+                error = error.os_error
+            case ssl.SSLCertVerificationError():
+                return error.verify_message
+            case OSError() if error.strerror:
+                return error.strerror
+            case _:
+                error = error.__cause__ or error.__context__
+    return ""

@@ -1,0 +1,89 @@
+"""The watch, read line by line.
+
+lightkube's iterator cannot be used: it restarts without a list after a 410, loops on an HTTP 410, reconnects without
+pause, never times out and requests no bookmarks. Here one call is one stream: it yields events until the server ends
+it, and every other end is an error of the core. Reconnecting is left to the informer.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from purekube.apimachinery.errors import OperatorError, Unavailable
+from purekube.apimachinery.nesting import decode_with
+from purekube.ports import WatchEvent, WatchEventType
+from purekube_http.errors import RequestInfo, in_stream_error
+from purekube_http.lines import LineSplitter, LineTooLong
+from purekube_http.responses import not_the_server, typed_again, why_foreign
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: dict[str, Any]
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_types = {event.value: event for event in WatchEventType}
+
+
+async def read_events(
+    info: RequestInfo, response: aiohttp.ClientResponse, *, metadata_only: bool = False
+) -> AsyncIterator[WatchEvent]:
+    """Yield the events of an open stream, of objects or of their metadata.
+
+    Raises Expired and Unavailable; aiohttp's errors pass through.
+    """
+    splitter = LineSplitter()
+    async for chunk in response.content.iter_any():
+        try:
+            lines = splitter.feed(chunk)
+        except LineTooLong as error:
+            raise Unavailable(f"{info}: {error}") from error
+        for line in lines:
+            yield decode_line(info, line, metadata_only=metadata_only)
+    if splitter.rest.strip():
+        raise Unavailable(f"{info}: the stream ended within a line")
+
+
+def decode_line(info: RequestInfo, line: bytes, *, metadata_only: bool = False) -> WatchEvent:
+    """Decode one line of a watch. Raises Expired or Unavailable for an ERROR line and for an unreadable one."""
+    try:
+        decoded = decode_with(_decode, line, "object")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _unreadable(info, f"a line is not a watch event: {error}") from error
+    kind = _types.get(decoded.type)
+    if kind is None:
+        raise _refused(info, decoded)
+    if not _has_version(decoded.object):
+        raise _unreadable(info, f"a {decoded.type} event without metadata.resourceVersion")
+    if metadata_only and (problem := typed_again(info, decoded.object)):
+        raise not_the_server(info, f"a {decoded.type} event: {problem}")
+    if problem := _foreign(info, kind, decoded.object):
+        raise not_the_server(info, f"a {decoded.type} event: {problem}")
+    return WatchEvent(kind, decoded.object)
+
+
+def _foreign(info: RequestInfo, event: WatchEventType, manifest: dict[str, Any]) -> str:
+    """Return why the object of an event is not a watched one; a bookmark has a type and a version only."""
+    if event is not WatchEventType.BOOKMARK:
+        return why_foreign(info, manifest)
+    said = (manifest.get("apiVersion"), manifest.get("kind"))
+    return "" if said == (info.kind.api_version, info.kind.kind) else "it is of another kind"
+
+
+def _refused(info: RequestInfo, line: _Line) -> OperatorError:
+    if line.type == "ERROR":
+        return in_stream_error(info, line.object)
+    return _unreadable(info, f"an event of unknown type {line.type[:40]!r}")
+
+
+def _unreadable(info: RequestInfo, what: str) -> Unavailable:
+    """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
+    return Unavailable(f"{info}: {what}", status=200)
+
+
+def _has_version(manifest: dict[str, Any]) -> bool:
+    meta = manifest.get("metadata")
+    return isinstance(meta, dict) and isinstance(meta.get("resourceVersion"), str)

@@ -1,0 +1,145 @@
+"""A YAML file whose every field knows its line and column, for messages about a box.
+
+Keys are texts as written (`on` is no boolean), each once; aliases, and values that JSON lacks, are refused. Errors of
+the YAML itself come with a hint at the usual cause: unquoted expressions that YAML splits.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import index, join
+from purekube.boxes.problems import BoxProblem
+from purekube.boxes.templates import OPENING
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import composed, read_text
+from purekube_run.process.yaml_places import YamlPlaces
+
+LARGEST: Final = 4_000_000
+"""The maximum number of characters of a file."""
+MOST_VALUES: Final = 100_000
+"""The maximum number of scalars, mappings and lists of a file."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_SCALARS: Final = frozenset(f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null"))
+_INT64: Final = range(-(2**63), 2**63)
+
+
+class UnreadableFile(CommandError):
+    """A file that is no YAML; the place is known."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(f"{place}: {message}")
+        self.problem = BoxProblem(place, message)
+
+
+@attrs.frozen(eq=False)
+class MarkedDocument:
+    """One document: its value as JSON would have it, and the place of each of its fields."""
+
+    file: str
+    value: Any
+    problems: tuple[BoxProblem, ...]
+    """Duplicate keys, and values that JSON lacks."""
+    places: YamlPlaces = attrs.field(repr=False)
+
+    def at(self, path: str, offset: int | None = None) -> Place:
+        """Return the place of a field, or of a character of its text; of the field around it if it is missing."""
+        return self.places.at(path, offset)
+
+
+def read_marked(path: str) -> list[MarkedDocument]:
+    """Return every non-empty document of a file. Raises UnreadableFile, and CommandError if there is no file."""
+    return documents_of(path, read_text(path))
+
+
+def documents_of(path: str, text: str) -> list[MarkedDocument]:
+    """Return every non-empty document of a text; `path` is the file named in its places. Raises UnreadableFile."""
+    if len(text) > LARGEST:
+        raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
+    try:
+        found = [_marked(path, text, node, scalar) for node, scalar in composed(text, MOST_VALUES)]
+    except yaml.MarkedYAMLError as error:
+        raise UnreadableFile(*_told(path, text, error)) from error
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise UnreadableFile(Place(file=path, line=line), f"not valid YAML: {error.reason}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UnreadableFile(Place(file=path), "not valid YAML: it is nested too deeply") from error
+    return [document for document in found if document.value is not None or document.problems]
+
+
+def _told(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Place, str]:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file=path) if mark is None else Place("", path, mark.line + 1, mark.column + 1)
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    around = text.split("\n")[max(place.line - 2, 0) : place.line] if place.line else []
+    hint = ""
+    if any(line.strip(" ").startswith("\t") for line in around):
+        hint = ": a tab; indent with spaces"
+    elif any(OPENING in line for line in around):
+        hint = ': quote the expression: "${…}"; YAML takes it apart at {, }, a colon or a # otherwise'
+    return place, f"not valid YAML: {what}{hint}"
+
+
+def _marked(path: str, text: str, node: yaml.Node, scalar: Any) -> MarkedDocument:
+    builder = _Builder(path, scalar)
+    value = builder.value(node, "")
+    return MarkedDocument(path, value, tuple(builder.problems), YamlPlaces(path, node, text))
+
+
+@attrs.frozen(eq=False)
+class _Builder:
+    file: str
+    scalar: Any
+    problems: list[BoxProblem] = attrs.field(factory=list)
+
+    def value(self, node: yaml.Node, path: str) -> Any:
+        """Return the value of a node, and record problems in it."""
+        match node:
+            case yaml.MappingNode():
+                return dict(self._entries(node, path))
+            case yaml.SequenceNode():
+                return [self.value(item, index(path, at)) for at, item in enumerate(node.value)]
+            case _:
+                return self._scalar(node, path)
+
+    def _entries(self, node: yaml.MappingNode, path: str) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._problem(key, path, 'a key must be a text; quote an expression: "${…}"')
+                continue
+            if key.value in seen:
+                self._problem(key, join(path, key.value), "the key is there twice")
+                continue
+            seen.add(key.value)
+            if key.value == "<<" and not key.style:
+                self._problem(key, path, "`<<` merges nothing here: write the fields themselves")
+                continue
+            yield key.value, self.value(value, join(path, key.value))
+
+    def _scalar(self, node: yaml.Node, path: str) -> Any:
+        if node.tag not in _SCALARS:
+            self._problem(node, path, f"{node.tag.removeprefix(_TAG)} is no type of JSON: write a text, or no tag")
+            return None
+        try:
+            value = self.scalar(node)
+        except (ValueError, ArithmeticError, yaml.YAMLError):
+            self._problem(node, path, f"is no {node.tag.removeprefix(_TAG)}: quote it if it is a text")
+            return None
+        if isinstance(value, float) and not math.isfinite(value):
+            self._problem(node, path, "JSON has no infinity and no nan: quote it if it is a text")
+            return None
+        if type(value) is int and value not in _INT64:
+            self._problem(node, path, "the number does not fit into 64 bits: quote it if it is a text")
+            return None
+        return value
+
+    def _problem(self, node: yaml.Node, path: str, message: str) -> None:
+        place = Place(path, self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+        self.problems.append(BoxProblem(place, message))

@@ -1,0 +1,89 @@
+"""The graph of a box as Mermaid or DOT: what waits for what, each edge with the line that made it."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from purekube.boxes.box import Box, BoxNode
+from purekube.graph import Edge, Until
+
+_LABELS: Final = {
+    Until.APPLIED: "applied",
+    Until.OBSERVED: "there",
+    Until.READY: "ready",
+    Until.NOTHING: "looked at",
+}
+_DASHED: Final = frozenset((Until.NOTHING,))
+
+
+def mermaid(box: Box) -> str:
+    """Return a flowchart for Markdown."""
+    lines = ["flowchart TD"]
+    lines += [f"  {_id(external.id)}[/{_label(external.id, external.kind.kind)}/]" for external in box.externals]
+    lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in _all(box)]
+    for node in _all(box):
+        for edge in _edges(node):
+            arrow = "-.->" if edge.until in _DASHED else "-->"
+            lines.append(f'  {_id(edge.to)} {arrow}|"{_why(edge)}"| {_id(node.id)}')
+        lines += [
+            f'  gate_{_id(node.id)}_{at}{{{{"{_quoted(gate)}"}}}} -.-> {_id(node.id)}' for at, gate in _gates(node)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def dot(box: Box) -> str:
+    """Return a graph for Graphviz."""
+    lines = [f'digraph "{box.name}" {{', "  rankdir=TB;", "  node [shape=box];"]
+    lines += [
+        f'  "{external.id}" [label="{_label(external.id, external.kind.kind)}", style=dashed];'
+        for external in box.externals
+    ]
+    lines += [f'  "{node.id}" [label="{_label(node.id, node.kind.kind)}{_stack(node)}"];' for node in _all(box)]
+    for node in _all(box):
+        for edge in _edges(node):
+            style = ", style=dashed" if edge.until in _DASHED else ""
+            lines.append(f'  "{edge.to}" -> "{node.id}" [label="{_why(edge)}"{style}];')
+        for at, gate in _gates(node):
+            name = f"gate {node.id} {at}"
+            lines.append(f'  "{name}" [label="{_quoted(gate)}", shape=diamond];')
+            lines.append(f'  "{name}" -> "{node.id}" [style=dotted];')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _all(box: Box) -> list[BoxNode]:
+    return [*box.nodes, *(node for phase in box.drains for node in phase)]
+
+
+def _edges(node: BoxNode) -> Iterator[Edge]:
+    """Yield one edge for each target and strength; duplicates from `dependsOn` are merged."""
+    seen: set[tuple[str, Until]] = set()
+    for edge in node.edges:
+        if (edge.to, edge.until) not in seen:
+            seen.add((edge.to, edge.until))
+            yield edge
+
+
+def _why(edge: Edge) -> str:
+    line = f", line {edge.place.line}" if edge.place.line else ""
+    return f"{_LABELS[edge.until]}{line}"
+
+
+def _gates(node: BoxNode) -> Iterator[tuple[int, str]]:
+    return enumerate(f"when {gate.shown}" for gate in node.gates)
+
+
+def _id(name: str) -> str:
+    """Return an id that Mermaid accepts as a name: some plain words are keywords to it."""
+    return f"n_{name}"
+
+
+def _label(name: str, kind: str) -> str:
+    return f"{name}: {kind}"
+
+
+def _stack(node: BoxNode) -> str:
+    return " for each" if node.iteration is not None else ""
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r"[\"\\\n{}|<>]", " ", text)

@@ -1,0 +1,247 @@
+"""Boxes from files: the document, its CRD, further CRDs, and everything that is wrong with any of them (PH-6)."""
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.places import NoPlaces, Place, Places
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.box import Box
+from purekube.boxes.compile import Examination, examine
+from purekube.boxes.model import KIND, DeclaredKind, OperatorBox
+from purekube.boxes.problems import BoxProblem
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
+from purekube_run.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import read_text
+
+_WORD: Final = re.compile(r"[A-Za-z][\w.-]*")
+_KIND_SAID: Final = re.compile(r"""kind["']?[ \t]*:[ \t]*["']?([A-Z]\w*)""")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+@attrs.frozen(eq=False)
+class LoadedBox:
+    """One file with all that was found in it."""
+
+    file: str
+    examination: Examination
+    model: OperatorBox | None = None
+    crd: CrdVersions | None = None
+    places: Places = attrs.field(factory=NoPlaces)
+    schemas: Schemas | None = None
+    """Every kind that was known."""
+
+    @property
+    def box(self) -> Box | None:
+        """The box; None if it has problems."""
+        return self.examination.box
+
+    @property
+    def problems(self) -> tuple[BoxProblem, ...]:
+        """Everything that keeps the box from running."""
+        return self.examination.problems
+
+    @property
+    def warnings(self) -> tuple[BoxProblem, ...]:
+        """Constructs that are allowed, but rarely intended."""
+        return self.examination.warnings
+
+
+def load_boxes(
+    files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
+) -> list[LoadedBox]:
+    """Return every box of the files, which may hold CRDs as well; `installed` are CRDs read from a cluster.
+
+    Raises CommandError for files that cannot be read.
+    """
+    texts = [read_text(file) for file in files]
+    words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
+    known = [*further_crds(crds, words), *installed]
+    if len(files) > 1:
+        known += _of_each_other(files, texts)
+    return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
+
+
+def counted(number: int, what: str) -> str:
+    """Return so many of a thing in words: `1 problem`, `2 problems`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _of_each_other(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
+    """Yield the CRDs that the boxes bring, since one box may make objects of another's kind.
+
+    Their problems are left out: each box reports its own.
+    """
+    for file, text in zip(files, texts, strict=True):
+        documents = _readable(file, text)
+        yield from _crds((one for one in documents if get_path(one.value, "kind") == CRD), [])
+        for document in documents:
+            source = get_path(document.value, "spec", "crd")
+            path = Path(file).parent / source if isinstance(source, str) else None
+            if path is not None and path.is_file():
+                yield from _crds(_readable(str(path), path.read_text(encoding="utf-8", errors="replace")), [])
+
+
+def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
+    try:
+        return documents_of(file, text)
+    except UnreadableFile:
+        return ()
+
+
+def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
+    """Return the boxes to run. Raises CommandError with the problems of the first that cannot run."""
+    boxes: list[Box] = []
+    for one in loaded:
+        if one.box is None:
+            told = "\n".join(map(str, one.problems))
+            raise CommandError(f"{one.file}: {counted(len(one.problems), 'problem')}; see `box check`\n{told}")
+        boxes.append(one.box)
+    return boxes
+
+
+def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
+    """Return the box of a file with everything that is wrong. Raises CommandError if there is no such file."""
+    return load_text(file, read_text(file), known)
+
+
+def load_text(
+    file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
+) -> LoadedBox:
+    """Return the box of a text as if it were in `file`, next to further texts, given by their names."""
+    try:
+        documents = documents_of(file, text)
+    except UnreadableFile as error:
+        return LoadedBox(file, Examination(None, (error.problem,)))
+    boxes = [document for document in documents if get_path(document.value, "kind") != CRD]
+    if len(boxes) != 1:
+        problem = BoxProblem(Place(file=file), f"holds {len(boxes)} boxes; a file holds one {KIND}, and its CRDs")
+        return LoadedBox(file, Examination(None, (problem,)))
+    inside = [document for document in documents if document is not boxes[0]]
+    return _loaded(file, boxes[0], inside, known, beside or {})
+
+
+def _loaded(
+    file: str,
+    document: MarkedDocument,
+    inside: Sequence[MarkedDocument],
+    known: Sequence[CrdVersions],
+    beside: Mapping[str, str],
+) -> LoadedBox:
+    try:
+        model = read_box(document.value)
+    except ValidationProblems as error:
+        problems = [BoxProblem(document.at(problem.path), problem.message) for problem in error.problems]
+        return LoadedBox(file, Examination(None, _in_order((*document.problems, *problems))))
+    problems = list(document.problems)
+    crds = [*known, *_crds(inside, problems)]
+    own = _own_crd(model, document, crds, problems, beside)
+    schemas = Schemas([*([own] if own is not None else []), *crds], map(_kind, model.spec.kinds))
+    found = examine(model, own, schemas, document)
+    if own is None and problems:
+        found = attrs.evolve(found, problems=())  # the reason why the CRD is not known was already reported
+    everything = _in_order((*problems, *found.problems))
+    checked = attrs.evolve(found, problems=everything, box=None if everything else found.box)
+    return LoadedBox(file, checked, model, own, document, schemas)
+
+
+def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
+    return tuple(sorted(problems, key=lambda one: (one.place.file, one.place.line, one.place.column, one.message)))
+
+
+def _kind(declared: DeclaredKind) -> Kind:
+    group, _, version = declared.api_version.rpartition("/")
+    return Kind(group, version, declared.kind, declared.plural, declared.namespaced)
+
+
+# --- CRDs -------------------------------------------------------------------------------------------------------------
+
+
+def _own_crd(
+    model: OperatorBox,
+    document: MarkedDocument,
+    crds: Sequence[CrdVersions],
+    problems: list[BoxProblem],
+    beside: Mapping[str, str],
+) -> CrdVersions | None:
+    source, place = model.spec.crd, document.at("spec.crd")
+    if source.name:
+        named = [crd for crd in crds if get_path(crd.manifest, "metadata", "name") == source.name]
+        if not named:
+            message = f"no CRD {source.name} was given: with --crds DIR from its file, with --kubeconfig from a cluster"
+            problems.append(BoxProblem(place, message))
+        return named[0] if named else None
+    path = Path(document.file).parent / source.file
+    try:
+        text = beside.get(source.file)
+        documents = read_marked(str(path)) if text is None else documents_of(source.file, text)
+    except UnreadableFile as error:
+        problems.append(error.problem)
+        return None
+    except CommandError as error:
+        problems.append(BoxProblem(place, error.message))
+        return None
+    found = list(_crds(documents, problems))
+    if len(found) != 1 and not problems:
+        problems.append(BoxProblem(place, f"{path} holds {len(found)} CRDs, not one"))
+    return found[0] if found else None
+
+
+def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> Iterator[CrdVersions]:
+    for document in documents:
+        problems += document.problems
+        try:
+            yield CrdVersions.of(document.value, document)
+        except CrdProblem as error:
+            problems.append(BoxProblem(document.at(""), str(error)))
+
+
+def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
+    """Yield the CRDs of files and folders, of all kinds or of those among `words`. Raises CommandError.
+
+    A folder may hold those of a whole cluster: kinds that no box mentions are not parsed.
+    """
+    for path in paths:
+        for file in _files(path):
+            text = read_text(str(file))
+            if words is None or any(kind in words for kind in _KIND_SAID.findall(text)):
+                yield from (_crd(document) for document in documents_of(str(file), text) if _is_wanted(document, words))
+
+
+def _is_wanted(document: MarkedDocument, words: Container[str] | None) -> bool:
+    kind = get_path(document.value, "spec", "names", "kind")
+    return get_path(document.value, "kind") == CRD and (words is None or kind in words)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise CommandError(f"--crds {path}: there is no such file or folder")
+    return sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+
+
+def _crd(document: MarkedDocument) -> CrdVersions:
+    if document.problems:
+        raise CommandError(str(document.problems[0]))
+    try:
+        return CrdVersions.of(document.value, document)
+    except CrdProblem as error:
+        raise CommandError(f"{document.at('')}: {error}") from error
+
+
+def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
+    """Return a problem as JSON for editors."""
+    place = problem.place
+    return {
+        "severity": severity,
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "path": place.path,
+        "message": problem.message,
+    }

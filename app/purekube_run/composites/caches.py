@@ -1,0 +1,179 @@
+"""The caches of a composite: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.composites.composite import Composite, External, SecretUse, wants_metadata
+from purekube.composites.remedies import remedy
+from purekube.controller.informer.outline import HELD_WHOLE
+from purekube.controller.informer.store import ObjectStore, without_managed_fields
+from purekube.ports import Clock, KubeApi
+from purekube_run.controller.definitions import slim_definition
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.projection import projected
+
+OWNER: Final = "composite-owner"
+"""The index of children by the uid of their parent."""
+UID: Final = "composite-uid"
+"""The index of parents by their uid."""
+READS: Final = "composite-reads"
+"""The index of parents by the externals that they name."""
+
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def own_uid(manifest: Manifest) -> Iterator[str]:
+    """Yield the uid of a parent, by which its children name it."""
+    yield str(metadata(manifest).get("uid", ""))
+
+
+def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
+    """Return the index function of children by their parent."""
+    label = composite.marks.owner_uid
+
+    def keys(manifest: Manifest) -> Iterator[str]:
+        uid = get_path(metadata(manifest), "labels", label)
+        if isinstance(uid, str):
+            yield uid
+
+    return keys
+
+
+def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
+    """Return the index function of parents by their externals, whose names follow from the parent alone."""
+
+    def keys(manifest: Manifest) -> Iterator[str]:
+        if not composite.externals:
+            return
+        for _, ref in composite.external_refs(composite.read(manifest)):
+            yield read_key(ref.kind, ref.namespace, ref.name)
+
+    return keys
+
+
+def read_key(kind: Kind, namespace: str | None, name: str) -> str:
+    """Return the key of an external in the index of parents."""
+    return f"{kind.crd_name}/{namespace or ''}/{name}"
+
+
+def slim_child(manifest: Manifest) -> Manifest:
+    """Return a child without fields that are never read: managedFields, and kubectl's copy of the whole object."""
+    plain = without_managed_fields(manifest)
+    annotations = metadata(plain).get("annotations") or {}
+    if _LAST_APPLIED not in annotations:
+        return plain
+    left = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
+    return {**plain, "metadata": {**metadata(plain), "annotations": left}}
+
+
+def slim_secret(manifest: Manifest) -> Manifest:
+    """Return a Secret without its data, if only its existence matters: so the data stays out of memory."""
+    return {key: value for key, value in slim_child(manifest).items() if key not in ("data", "stringData")}
+
+
+def informers_of(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
+) -> Iterator[InformerRunner]:
+    """Yield one informer per kind, or per kind and namespace if only these `namespaces` are watched.
+
+    None is added later, since the kinds are known from the start.
+    """
+
+    def informer(
+        store: ObjectStore, label_selector: str = "", namespace: str | None = None, *, metadata_only: bool = False
+    ) -> InformerRunner:
+        return InformerRunner(
+            api,
+            store.kind,
+            clock=clock,
+            random=random,
+            namespace=namespace,
+            label_selector=label_selector,
+            metadata_only=metadata_only,
+            store=store,
+        )
+
+    owner_uid = owner_uid_of(composite)
+    indexers = {UID: own_uid, READS: reads_of(composite), OWNER: owner_uid}
+    for namespace in _watched(namespaces, near=composite.kind.namespaced):
+        parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers, whole=HELD_WHOLE)
+        yield informer(parents, namespace=namespace)
+    for kind in () if composite.impersonates else composite.child_kinds:
+        slim = slim_secret if kind == SECRET and composite.secrets is SecretUse.TYPE else slim_child
+        for namespace in _watched(namespaces, near=composite.is_near(kind)) if kind != composite.kind else ():
+            children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid}, whole=HELD_WHOLE)
+            slim_wire = composite.wants_metadata_of(kind)
+            yield informer(children, composite.selector, namespace, metadata_only=slim_wire)
+
+
+def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
+    """Return the namespaces that a kind is watched in; None means all of them."""
+    return namespaces if namespaces and near else (None,)
+
+
+def shared_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
+) -> Iterator[InformerRunner]:
+    """Yield the informers that all composites of a process share: definitions, and Namespaces if `namespaces`."""
+    definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
+    yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
+    if namespaces:
+        yield InformerRunner(api, NAMESPACE, clock=clock, random=random)
+
+
+def external_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
+) -> Iterator[InformerRunner]:
+    """Yield informers of watched externals: those of one kind share an informer that covers them all."""
+    watched: dict[Kind, list[External]] = {}
+    for external in composite.externals:
+        if external.watch and not composite.impersonates:
+            watched.setdefault(external.kind, []).append(external)
+    for kind, externals in watched.items():
+        selectors = {_selector_text(external) for external in externals}
+        paths = [path for one in externals for path in one.fields]
+        selector = selectors.pop() if len(selectors) == 1 else ""
+        for namespace in _watched(namespaces, near=all(map(composite.is_read_near, externals))):
+            store = ObjectStore(kind, transform=projected(paths, _IDENTITY), whole=HELD_WHOLE)
+            yield InformerRunner(
+                api,
+                kind,
+                clock=clock,
+                random=random,
+                namespace=namespace,
+                label_selector=selector,
+                metadata_only=all(map(wants_metadata, externals)),
+                store=store,
+            )
+
+
+def account_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
+) -> Iterator[InformerRunner]:
+    """Yield the informers of an account that wake parents: metadata of children and externals in its namespace."""
+    selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
+    near = (one for one in composite.externals if one.watch and composite.is_read_near(one))
+    for kind in dict.fromkeys((*selectors, *(external.kind for external in near))):
+        if kind == composite.kind:
+            continue  # its own informer shows it
+        external = any(one.watch and one.kind == kind for one in composite.externals)
+        yield InformerRunner(
+            api.impersonating(account),
+            kind,
+            clock=clock,
+            random=random,
+            namespace=account.namespace,
+            label_selector="" if external else selectors[kind],
+            metadata_only=True,
+            store=ObjectStore(kind, transform=projected((("metadata", "labels"),), _IDENTITY)),
+            remedy=partial(remedy, composite),
+        )
+
+
+def _selector_text(external: External) -> str:
+    labels = external.selector.get("matchLabels", external.selector)
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

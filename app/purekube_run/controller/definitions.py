@@ -1,0 +1,69 @@
+"""Detection that a kind has become served: informers of missing kinds are woken (REC-12, RUN-1)."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import msgspec
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.store import ObjectStore
+from purekube_run.controller.informer import InformerRunner
+
+
+def slim_definition(manifest: Manifest) -> Manifest:
+    """Return what the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
+    meta = metadata(manifest)
+    identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
+    versions = [
+        {"name": get_path(version, "name"), "served": get_path(version, "served")}
+        for version in get_path(manifest, "spec", "versions") or ()
+    ]
+    spec = {
+        "group": get_path(manifest, "spec", "group"),
+        "names": get_path(manifest, "spec", "names"),
+        "versions": versions,
+    }
+    status = {"conditions": get_path(manifest, "status", "conditions") or []}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": identity,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange], None]:
+    """Return a handler for the informer of CustomResourceDefinitions: it wakes informers of established kinds."""
+    by_definition: dict[str, list[InformerRunner]] = {}
+    for runner in runners:
+        by_definition.setdefault(runner.kind.crd_name, []).append(runner)
+
+    def handle(change: CacheChange) -> None:
+        if change.type is not ChangeType.DELETED and is_established(change.object):
+            for runner in by_definition.get(change.ref.name, ()):
+                runner.wake()
+
+    return handle
+
+
+def is_established(definition: Manifest) -> bool:
+    """Return whether the API server reports that it serves the definition's kind."""
+    conditions = get_path(definition, "status", "conditions") or ()
+    return any(
+        get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
+        for condition in conditions
+    )
+
+
+def is_served(kind: Kind, definitions: ObjectStore) -> bool:
+    """Return whether a kind is served by its definition, since its informer starts a moment later (REC-12)."""
+    definition = definitions.raw(None, kind.crd_name)
+    return definition is not None and _is_established(definition)
+
+
+@lru_cache(maxsize=256)
+def _is_established(definition: bytes) -> bool:
+    """Decode and check a definition; cached, since every pass checks several, and they hardly ever change."""
+    return is_established(msgspec.json.decode(definition))

@@ -1,0 +1,308 @@
+"""Executes the effects of the informer machine: the only place that awaits lists and watches (RUN-1)."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import NoReturn, TypedDict, assert_never
+
+import anyio
+import anyio.lowlevel
+
+from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.controller.health import InformerVitals
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.machine import step
+from purekube.controller.informer.messages import (
+    Advance,
+    BufferPage,
+    DiscardPages,
+    InformerCommand,
+    InformerEffect,
+    InformerEvent,
+    ListFailed,
+    OpenStream,
+    PageRead,
+    PutObject,
+    ReadPage,
+    Relist,
+    RemoveObject,
+    Replace,
+    ReportWatchError,
+    Started,
+    StreamEnded,
+    StreamFailed,
+    Wait,
+    WaitElapsed,
+    WakeRequested,
+    WentQuiet,
+)
+from purekube.controller.informer.state import DEFAULT_POLICY, PAGE_SIZE, InformerPhase, InformerPolicy, InformerState
+from purekube.controller.informer.store import ObjectStore, older
+from purekube.ports import Clock, KubeApi, WatchEvent
+from purekube_run.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles
+from purekube_run.controller.streams import as_operator_error, close
+
+_EVENTS_PER_YIELD = 64  # a burst that is already in memory must not hold up other tasks
+_REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
+
+
+class _Selectors(TypedDict):
+    """The selectors that narrow a list and a watch."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+
+
+class InformerRunner:
+    """A store kept equal to the server's objects of one kind, and the handlers that are called on its changes.
+
+    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted, and does not
+    keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is cached; with
+    `metadata_only` the server sends no content of objects. `remedy` returns what grants a missing right.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        kind: Kind,
+        *,
+        clock: Clock,
+        random: Callable[[], float],
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        store: ObjectStore | None = None,
+        policy: InformerPolicy = DEFAULT_POLICY,
+        page_size: int = PAGE_SIZE,
+        remedy: Callable[[Right], str] = by_its_roles,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.store = ObjectStore(kind) if store is None else store
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._selectors = _Selectors(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._metadata_only = metadata_only
+        self._policy = policy
+        self._page_size = page_size
+        self._limit = page_size
+        self._state = InformerState()
+        self._handlers: list[Callable[[CacheChange], None]] = []
+        self._wake_requested = anyio.Event()
+        self._synced = anyio.Event()
+        self._counters = InformerCounters(kind, namespace, remedy)
+        self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
+
+    def subscribe(self, handler: Callable[[CacheChange], None]) -> None:
+        """Call `handler` on every change from now on; subscribe before `run` to miss none."""
+        self._handlers.append(handler)
+
+    @property
+    def has_synced(self) -> bool:
+        """Report whether the first list is in the store, or the kind is known not to be served."""
+        return self._state.has_synced
+
+    @property
+    def missing(self) -> bool:
+        """Report whether the API server does not serve the kind."""
+        return self._state.phase is InformerPhase.MISSING
+
+    async def wait_for_sync(self) -> None:
+        """Wait until `has_synced`."""
+        await self._synced.wait()
+
+    def wake(self) -> None:
+        """Check now whether a missing kind is served."""
+        self._wake_requested.set()
+
+    def stats(self) -> InformerStats:
+        """Return the counts at this moment."""
+        return self._counters.stats(self._state, self.store, self._clock.monotonic())
+
+    def vitals(self) -> InformerVitals:
+        """Return signs of life at this moment."""
+        return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
+
+    def trouble(self) -> tuple[str, int]:
+        """Return the current error, masked and empty if there is none, and how many times in a row it occurred."""
+        return self._counters.current, self._state.failures
+
+    async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
+        """Read one object live into the store. Raises what `KubeApi.list` raises.
+
+        `overwrite`: the live object replaces the stored one, even if the store claims to hold a newer one.
+        """
+        page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
+        if older(page.resource_version, self.store.resource_version):
+            return  # the watch is ahead of this list, and may have seen the object deleted
+        take = self.store.correct if overwrite else self.store.put
+        changes = [change for item in page.items for change in take(item)]
+        self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
+
+    async def read(self, ref: ObjectRef) -> Manifest | None:
+        """Read one object live, transformed as in the store; None if it does not exist. Raises what `refresh` does."""
+        page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
+        return self.store.as_read(page.items[0]) if page.items else None
+
+    def _named(self, ref: ObjectRef) -> _Selectors:
+        """Return selectors for a list by name.
+
+        A get would bypass our selectors, and return objects that are not ours.
+        """
+        fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
+        return _Selectors(
+            namespace=ref.namespace, label_selector=self._selectors["label_selector"], field_selector=fields
+        )
+
+    def observe_write(self, manifest: Manifest) -> None:
+        """Store an object as the server returned it on a write of this process, ahead of the watch.
+
+        Skipped if the watch is ahead, since the object may be deleted since, and if selectors might exclude it.
+        """
+        selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
+        version = str(metadata(manifest).get("resourceVersion", ""))
+        if not selectors and self.has_synced and older(self.store.resource_version, version):
+            self._notify(self.store.put(manifest))
+
+    async def run(self) -> NoReturn:
+        """Run until cancelled."""
+        self._heartbeat = Heartbeat(self._clock.monotonic())
+        command = self._step(Started())
+        while True:
+            match command:
+                case ReadPage():
+                    command = self._step(await self._read_page(command))
+                case OpenStream():
+                    command = await self._watch(command)
+                case Wait(seconds):
+                    command = self._step(await self._wait(seconds))
+                case None:
+                    raise AssertionError("the informer machine asked to read on without a stream")
+                case _:
+                    assert_never(command)
+
+    async def _read_page(self, asked: ReadPage) -> InformerEvent:
+        try:
+            page = await self._api.list(
+                self.kind,
+                limit=asked.limit or self._limit,
+                continue_token=asked.continue_token,
+                metadata_only=self._metadata_only,
+                **self._selectors,
+            )
+        except Exception as error:
+            return ListFailed(self._operator_error(error))
+        if asked.limit:
+            return PageRead(page.items, page.resource_version, page.continue_token)
+        if page.continue_token and len(page.items) < self._limit:
+            self._limit = max(1, len(page.items))  # as many as fit: these objects are large
+        else:
+            self._limit = min(self._page_size, 2 * self._limit)
+        return PageRead(page.items, page.resource_version, page.continue_token)
+
+    async def _watch(self, asked: OpenStream) -> InformerCommand:
+        """Read a stream until the machine returns another command."""
+        stream = self._api.watch(
+            self.kind,
+            resource_version=asked.resource_version,
+            timeout_seconds=asked.timeout_seconds,
+            metadata_only=self._metadata_only,
+            **self._selectors,
+        )
+        try:
+            end = await self._read(stream, asked.quiet_limit)
+        except Exception as error:
+            end = StreamFailed(self._operator_error(error))
+        finally:
+            await close(stream)
+        command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
+        assert command is not None
+        return command
+
+    async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
+        """Return what ended the stream, or the machine's command after an event."""
+        with anyio.move_on_after(quiet_limit) as watchdog:
+            armed_at, unyielding = anyio.current_time(), 0
+            async for event in stream:
+                command = self._step(event)
+                if command is not None:
+                    return command
+                unyielding += 1
+                if unyielding >= _EVENTS_PER_YIELD:
+                    await anyio.lowlevel.checkpoint()
+                    unyielding = 0
+                if anyio.current_time() - armed_at >= _REARM:
+                    armed_at = anyio.current_time()
+                    watchdog.deadline = armed_at + quiet_limit
+            return StreamEnded()
+        return WentQuiet()
+
+    def _operator_error(self, error: Exception) -> OperatorError:
+        operator_error = as_operator_error(error)
+        if operator_error is not error:
+            self._counters.defect(operator_error.message, error)
+        return operator_error
+
+    async def _wait(self, seconds: float) -> InformerEvent:
+        with anyio.move_on_after(seconds):
+            await self._wake_requested.wait()
+            self._wake_requested = anyio.Event()
+            return WakeRequested()
+        return WaitElapsed()
+
+    def _step(self, event: InformerEvent) -> InformerCommand | None:
+        """Let the machine decide, update the store, call the handlers, and return the command."""
+        now = self._clock.monotonic()
+        self._heartbeat.moved(event, now)
+        self._state, effects = step(self._state, event, now, self._random(), self._policy)
+        command: InformerCommand | None = None
+        for effect in effects:
+            if isinstance(effect, ReadPage | OpenStream | Wait):
+                command = effect
+                self._heartbeat.begin(command)
+            else:
+                self._execute(effect)
+        if self._counters.trouble_reason and isinstance(event, PageRead | WatchEvent) and not _has_trouble(effects):
+            self._counters.recovered()
+        if self._state.has_synced and not self._synced.is_set():
+            self._synced.set()
+        return command
+
+    def _execute(self, effect: InformerEffect) -> None:
+        match effect:
+            case PutObject(manifest):
+                self._notify(self.store.put(manifest))
+            case Advance(version):
+                self.store.advance(version)
+            case RemoveObject(manifest):
+                self._notify(self.store.remove(manifest))
+            case BufferPage(items):
+                self.store.buffer(items)
+            case DiscardPages():
+                self.store.discard_buffer()
+            case Replace(version):
+                self._notify(self.store.replace(version))
+            case Relist(cause):
+                self._counters.relist(cause)
+            case ReportWatchError(reason, is_usual=True):
+                self._counters.renewed(reason)
+            case ReportWatchError(reason):
+                self._counters.trouble(reason, self._state.failures, absent=self.missing)
+            case ReadPage() | OpenStream() | Wait():
+                raise AssertionError(f"{effect} is a command")
+            case _:
+                assert_never(effect)
+
+    def _notify(self, changes: Iterable[CacheChange]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                try:
+                    handler(change)
+                except Exception as error:
+                    self._counters.handler_failed(change, error)
+
+
+def _has_trouble(effects: Iterable[InformerEffect]) -> bool:
+    return any(isinstance(effect, ReportWatchError) for effect in effects)

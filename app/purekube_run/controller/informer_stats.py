@@ -1,0 +1,183 @@
+"""Reports of an informer about itself (RUN-1): numbers for metrics and probes, and log lines as things happen."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import attrs
+import structlog
+
+from purekube.apimachinery.errors import Right, refused_right
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.secret_material import shown
+from purekube.controller.events.once import Once
+from purekube.controller.health import InformerVitals
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.messages import (
+    InformerCommand,
+    InformerEvent,
+    OpenStream,
+    ReadPage,
+    RelistCause,
+    Wait,
+    is_answer,
+)
+from purekube.controller.informer.state import InformerPhase, InformerState
+from purekube.controller.informer.store import ObjectStore
+
+_PAGE_SECONDS: Final = 120.0
+"""The longest that reading a page may take: several times the silence that the adapter allows."""
+
+
+@attrs.define
+class Heartbeat:
+    """The last signs of life of an informer, on the monotonic clock, all `began` at first.
+
+    `patience` is how long nothing may happen at present.
+    """
+
+    began: float
+    moved_at: float = attrs.field(init=False)
+    answered_at: float = attrs.field(init=False)
+    patience: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.moved_at = self.answered_at = self.began
+
+    def moved(self, event: InformerEvent, now: float) -> None:
+        """Note that an event reached the informer."""
+        self.moved_at = now
+        if is_answer(event):
+            self.answered_at = now
+
+    def begin(self, command: InformerCommand) -> None:
+        """Note a command that may take a while, and set the patience for it."""
+        match command:
+            case ReadPage():
+                self.patience = _PAGE_SECONDS
+            case OpenStream(quiet_limit=seconds) | Wait(seconds):
+                self.patience = seconds
+            case _:
+                assert_never(command)
+
+
+def by_its_roles(right: Right) -> str:
+    """Return a general remedy for a process whose roles no command prints."""
+    who = right.user or "the account that it runs as"
+    return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
+
+
+_log = structlog.get_logger("informer")
+
+
+@attrs.frozen
+class InformerStats:
+    """The counts of one informer (RUN-1). Ages are in seconds, infinite before the first contact."""
+
+    kind: Kind
+    namespace: str | None
+    phase: InformerPhase
+    has_synced: bool
+    contact_age: float
+    relists: dict[str, int]
+    troubles: int
+    last_trouble: str
+    handler_failures: int
+    objects: int
+    bytes: int
+
+
+@attrs.define
+class InformerCounters:
+    """Counts since the start, each logged when it changes."""
+
+    kind: Kind
+    namespace: str | None
+    remedy: Callable[[Right], str]
+    """A function that returns what grants a missing right."""
+    relists: Counter[str] = attrs.field(factory=Counter)
+    troubles: int = 0
+    last_trouble: str = ""
+    handler_failures: int = 0
+    trouble_reason: str = attrs.field(default="", init=False)
+    _handler_faults: Once = attrs.field(factory=Once, init=False)
+
+    @property
+    def current(self) -> str:
+        """The present trouble, masked; empty if there is none."""
+        return shown(self.trouble_reason)
+
+    def relist(self, cause: RelistCause) -> None:
+        """Count and log that a relist begins; after a quiet stream that is usual on an idle cluster."""
+        self.relists[cause.value] += 1
+        log = _log.debug if cause is RelistCause.QUIET else _log.info
+        log("listing anew", kind=self.kind.kind, cause=cause.value)
+
+    def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
+        """Record the `failures`-th failure in a row, which will be tried again. Logged once until it is over.
+
+        `absent`: the kind is not served, which is not a fault.
+        """
+        right = refused_right(reason)
+        self.troubles += 1
+        is_new = reason != self.trouble_reason
+        self.last_trouble = self.trouble_reason = reason
+        fields = {"kind": self.kind.kind, "reason": reason, "failures": failures}
+        if absent or not is_new:
+            _log.debug("informer trouble", **fields)
+        elif right is not None:
+            _log.error(
+                "objects cannot be seen: a right is missing", right=str(right), remedy=self.remedy(right), **fields
+            )
+        else:
+            _log.warning("informer trouble", **fields)
+
+    def renewed(self, reason: str) -> None:
+        """Log that a watch begins again although nothing is known to be wrong."""
+        _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
+
+    def defect(self, reason: str, error: Exception) -> None:
+        """Log an exception that the port may not raise: in full, once until it is over."""
+        if reason != self.trouble_reason:
+            _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
+
+    def recovered(self) -> None:
+        """Log that a trouble is over: the server answers with objects."""
+        if self.trouble_reason:
+            self.trouble_reason = ""
+            _log.info("informer works again", kind=self.kind.kind)
+
+    def handler_failed(self, change: CacheChange, error: Exception) -> None:
+        """Count a handler that raised, a defect; log it in full once for each object and fault."""
+        self.handler_failures += 1
+        if self._handler_faults.first(str(change.ref), repr(error)):
+            _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
+
+    def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
+        """Return the counts at this moment."""
+        return InformerStats(
+            kind=self.kind,
+            namespace=self.namespace,
+            phase=state.phase,
+            has_synced=state.has_synced,
+            contact_age=now - state.heard_at,
+            relists=dict(self.relists),
+            troubles=self.troubles,
+            last_trouble=self.last_trouble,
+            handler_failures=self.handler_failures,
+            objects=len(store),
+            bytes=store.bytes,
+        )
+
+    def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
+        """Return signs of life at this moment."""
+        name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
+        return InformerVitals(
+            name=name,
+            has_synced=state.has_synced,
+            answered_ago=max(0.0, now - heartbeat.answered_at),
+            heard_ago=max(0.0, now - max(state.heard_at, heartbeat.began)),
+            moved_ago=max(0.0, now - heartbeat.moved_at),
+            patience=heartbeat.patience,
+            trouble=self.current,
+        )

@@ -1,0 +1,46 @@
+"""Reads for a command that runs once: an object, all objects of a kind, and an operator's Leases."""
+
+from purekube.apimachinery.errors import KindMissing, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import LEASE
+from purekube.controller.lease.peers import is_lease_of
+from purekube.ports import KubeApi
+
+
+async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+    """Return the object; None if it or its kind does not exist."""
+    try:
+        return await api.get(ref)
+    except NotFound:
+        return None
+
+
+async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
+    """Return every object of a kind, by namespace and name; none if the kind is not served."""
+    manifests: list[Manifest] = []
+    token = ""
+    try:
+        while True:
+            page = await api.list(kind, namespace=namespace, label_selector=selector, limit=500, continue_token=token)
+            manifests += page.items
+            if not (token := page.continue_token):
+                break
+    except KindMissing:
+        return ()
+    return tuple(
+        sorted(
+            manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
+        )
+    )
+
+
+async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
+    """Return the Leases of an operator's replicas: one, or with shards one per shard (RUN-13).
+
+    None: in all namespaces.
+    """
+    return tuple(
+        lease
+        for lease in await all_of(api, LEASE, namespace=namespace)
+        if is_lease_of(base, str(metadata(lease)["name"]))
+    )

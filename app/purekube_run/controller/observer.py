@@ -1,0 +1,107 @@
+"""Observers of every reconcile of a worker pool: logs here, metrics elsewhere (RUN-3, RUN-5)."""
+
+from typing import Any, Protocol
+
+import attrs
+import structlog
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.controller.events.once import Once
+from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.reconcile import ResultLabel
+
+_log = structlog.get_logger("driver")
+
+
+@attrs.frozen
+class Reconciled:
+    """One reconcile. `seconds` is its duration, `waited` the time its key had been ready before.
+
+    `error` is what it returned or raised; `crashed`: it raised an exception that is no OperatorError; `timed_out`: it
+    was cancelled at its time limit.
+    """
+
+    ref: ObjectRef
+    label: ResultLabel
+    seconds: float
+    waited: float
+    error: Exception | None = None
+    crashed: bool = False
+    timed_out: bool = False
+
+
+class ReconcileObserver(Protocol):
+    """A callback for reconciles, called synchronously. Must not raise."""
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Observe that a reconcile ended."""
+        ...
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Observe an object whose status keeps changing without progress."""
+        ...
+
+
+@attrs.frozen
+class Observers:
+    """Several observers as one."""
+
+    each: tuple[ReconcileObserver, ...]
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Pass a reconcile to each observer."""
+        for observer in self.each:
+            observer.reconciled(done)
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Pass a hot loop to each observer."""
+        for observer in self.each:
+            observer.hot(ref, finding)
+
+
+class LoggingObserver:
+    """An observer that logs failures and hot loops, each once until it changes; every reconcile at `debug`."""
+
+    def __init__(self) -> None:
+        self._failing: Once = Once()
+        self._crashes: Once = Once()
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Log failures, and the first success after them; a crash with its traceback, since it is a defect."""
+        fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
+        if done.error is None:
+            if self._failing.forget(str(done.ref)):
+                _log.info("reconcile succeeds again", **fields)
+            else:
+                _log.debug("reconciled", **fields)
+        elif done.crashed:
+            self._crashed(done, fields)
+        else:
+            is_overtaken = done.label is ResultLabel.REQUEUE
+            is_new = not is_overtaken and self._failing.first(str(done.ref), str(done.error))
+            (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
+
+    def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
+        """Log a crash, with its traceback once for each object and place, so that a lasting defect does not flood the
+        log.
+        """
+        what = f"{type(done.error).__name__} {_place(done.error)}"
+        is_new = self._crashes.first(str(done.ref), what)
+        self._failing.first(str(done.ref), what)
+        _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
+
+    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+        """Log the object with its hot loop."""
+        _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
+
+
+async def report_nothing(ref: ObjectRef, manifest: Manifest) -> None:
+    """Do nothing: a controller for whose unmanaged objects no report is written."""
+
+
+def _place(error: BaseException | None) -> str:
+    """Return the function and line that raised the exception."""
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""

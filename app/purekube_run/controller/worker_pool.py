@@ -1,0 +1,280 @@
+"""The worker pool: hands keys of the queue to a bounded number of workers (RUN-3)."""
+
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import TypeAlias
+
+import anyio
+import structlog
+
+from purekube.apimachinery.errors import NotFound, OperatorError, Right, Stale, Unavailable
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.blocked_pass import BlockedPass, blocked_by
+from purekube.controller.health import WorkerPoolVitals
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once
+from purekube.controller.queue.hot_loop import HotLoopDetector
+from purekube.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
+from purekube.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
+from purekube.controller.queue.workqueue import Priority, WorkQueue
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import Requeue, RequeuePace
+from purekube.ports import Clock
+from purekube_run.controller.large_objects import one_pass
+from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
+from purekube_run.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
+from vworkspace_core.api.remedies import not_permitted
+
+Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
+"""A function that observes, decides and executes, once. May return or raise errors of the core."""
+
+Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
+"""A function that reads one object live into the cache. Raises errors of the core."""
+
+ReportBlocked: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
+"""A function that reports on an object what stopped its pass. Must not raise."""
+
+
+def _everything(_: ObjectRef) -> bool:
+    """Admit every key, as the only shard does."""
+    return True
+
+
+class WorkerPool:
+    """A pool that reconciles keys, at most `workers` at a time and never one key twice at once.
+
+    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit` seconds is
+    cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`) to show it; then
+    the objects are read live (`refresh`). `report_blocked` reports what stopped a pass before its status could;
+    `not_permitted` returns what grants a missing right. Keys that `admits` refuses belong to another shard and are
+    never enqueued. Log lines carry `name`, that of the controller, and an id of the reconcile that begins with
+    `run_id`.
+    """
+
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        *,
+        clock: Clock,
+        workers: int = 4,
+        time_limit: float = 60.0,
+        queue: WorkQueue[ObjectRef] | None = None,
+        has_seen: HasSeen = lambda ref, version: True,
+        refresh: Refresh | None = None,
+        report_blocked: ReportBlocked | None = None,
+        not_permitted: Callable[[Right], str] = not_permitted,
+        cache_timeout: float = 5.0,
+        detector: HotLoopDetector[ObjectRef] | None = None,
+        observer: ReconcileObserver | None = None,
+        name: str = "",
+        run_id: str = "",
+        admits: Callable[[ObjectRef], bool] = _everything,
+    ) -> None:
+        self._reconcile = reconcile
+        self._admits = admits
+        self._clock = clock
+        self._workers = workers
+        self._time_limit = time_limit
+        self._queue = WorkQueue(group_of=lambda ref: ref.namespace) if queue is None else queue
+        self._pending_writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, timeout=cache_timeout)
+        self._own_writes: OwnWrites[ObjectRef] = OwnWrites()
+        self._refresh = _trust_cache if refresh is None else refresh
+        self._not_permitted = not_permitted
+        self._report_blocked = _report_nothing if report_blocked is None else report_blocked
+        self._counters = WorkerPoolCounters(
+            observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
+        )
+        self._name = name
+        self._run_id = run_id
+        self._serial = count(1)
+        self._wake = anyio.Event()
+        self._active = False
+        self._ended = anyio.Event()
+        self._moved_at = 0.0
+
+    def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
+        """Request a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        if not self._admits(ref):
+            return
+        self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
+        self._wake.set()
+
+    def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
+        """Return a subscriber for an informer, which enqueues the keys that a change concerns, with the urgency given.
+
+        A key's own writes do not wake it, if its pass ended at the fixed point.
+        """
+
+        def handle(change: CacheChange) -> None:
+            version = None if change.type is ChangeType.DELETED else change.version
+            urgency = urgency_of(change)
+            event = ObjectEvent(change.ref, version, urgency.priority, urgency.after)
+            for key in filter(self._admits, keys_of(change)):
+                self._on_event(key, event)
+
+        return handle
+
+    def _on_event(self, key: ObjectRef, event: ObjectEvent) -> None:
+        match self._own_writes.origin_of(key, event):
+            case EventOrigin.FOREIGN:
+                self.enqueue(key, priority=event.priority, after=event.after)
+            case EventOrigin.OWN:
+                if self._pending_writes.is_waiting(key):
+                    self._queue.wake(key, self._clock.monotonic())
+                    self._wake.set()
+                self._pending_writes.unseen(key)  # forgets the writes that the cache has seen by now
+            case EventOrigin.DEFERRED:
+                pass
+
+    def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
+        """Record a write as soon as it is made, so that even a reconcile that fails later is guarded."""
+        self._pending_writes.record(key, self._clock.monotonic(), written)
+        for version in written:
+            self._own_writes.record(key, version)
+
+    async def run(self) -> None:
+        """Process keys until `shutdown` and the last running reconcile has ended, or until cancelled."""
+        slots = anyio.Semaphore(self._workers)
+        self._active, self._moved_at = True, self._clock.monotonic()
+        async with anyio.create_task_group() as group:
+            while True:
+                await slots.acquire()
+                key = await self._next()
+                if key is None:
+                    break
+                group.start_soon(self._process, key, slots, name=f"reconcile {key}")
+        self._ended.set()
+
+    def shutdown(self, *, drain: bool = False) -> None:
+        """Accept no more keys; finish the running reconciles, and with `drain` also the ready keys."""
+        self._queue.shutdown(self._clock.monotonic(), drain=drain)
+        self._wake.set()
+
+    async def finish(self) -> None:
+        """Accept no more keys, and wait until the running reconciles have ended."""
+        self.shutdown()
+        if self._active:
+            await self._ended.wait()
+
+    @property
+    def is_backlogged(self) -> bool:
+        """Report whether keys of more than background priority wait for a worker."""
+        return self._queue.is_backlogged
+
+    def stats(self) -> WorkerPoolStats:
+        """Return the counts at this moment."""
+        return self._counters.stats(self._queue.stats)
+
+    def vitals(self, name: str) -> WorkerPoolVitals:
+        """Return signs of life at this moment."""
+        now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
+        return WorkerPoolVitals(
+            name=name,
+            active=self._active,
+            ready=sum(queue.ready.values()),
+            running=queue.processing,
+            workers=self._workers,
+            oldest=0.0 if oldest is None else now - oldest,
+            time_limit=self._time_limit,
+            moved_ago=now - self._moved_at,
+            unfinished=self._queue.unfinished(now),
+        )
+
+    async def _next(self) -> ObjectRef | None:
+        """Return the next key; None once the queue is shut down and empty."""
+        while True:
+            now = self._clock.monotonic()
+            key = self._queue.take(now)
+            if key is not None:
+                self._moved_at = now
+            if key is not None or self._queue.drained:
+                return key
+            self._wake = anyio.Event()
+            with anyio.move_on_after(self._queue.next_wakeup(now)):
+                await self._wake.wait()
+
+    async def _process(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
+        # Each reconcile is a task with its own context, so that every log line within it names its object.
+        reconcile_id = f"{self._run_id}-{next(self._serial)}"
+        structlog.contextvars.bind_contextvars(
+            controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
+        )
+        requeue = Requeue.BACKOFF
+        try:
+            requeue = await self._process_key(key, reconcile_id)
+        finally:
+            self._moved_at = now = self._clock.monotonic()
+            self._queue.done(key, now, requeue)
+            slots.release()
+            self._wake.set()
+
+    async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
+        """Reconcile a key, unless the cache has yet to see what the key wrote."""
+        started = self._clock.monotonic()
+        unseen = self._pending_writes.unseen(key)
+        wait = self._pending_writes.next_check(key, started) if unseen else None
+        if wait is not None:
+            self._counters.postponed()
+            return Requeue(RequeuePace.UNDECIDED, wait)
+        attempt = await self._attempt_and_enqueue_events(key, unseen)
+        await self._report_what_stopped(key, attempt, reconcile_id)
+        return self._conclude(key, attempt, started)
+
+    async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
+        """Make one attempt, then enqueue the key for events that came meanwhile, except those of its own writes."""
+        self._own_writes.begin(key)
+        at_fixed_point = False
+        try:
+            attempt = await self._attempt(key, unseen)
+            at_fixed_point = attempt.result.at_fixed_point
+            return attempt
+        finally:
+            for event in self._own_writes.end(key, at_fixed_point=at_fixed_point):
+                self.enqueue(key, priority=event.priority, after=event.after)
+
+    async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
+        """Report on the object why an attempt ended before its status could."""
+        error = attempt.crash or attempt.result.error
+        if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
+            return
+        transient = isinstance(error, Unavailable) and not attempt.timed_out
+        with anyio.move_on_after(self._time_limit):
+            await self._report_blocked(key, blocked_by(error, self._not_permitted, reconcile_id, transient=transient))
+
+    async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
+        """Run the reconcile within its time limit; no exception leaves this function."""
+        with anyio.move_on_after(self._time_limit):
+            try:
+                return ReconcileAttempt(await self._decide(key, unseen))
+            except OperatorError as error:
+                return ReconcileAttempt.failed(error)
+            except Exception as error:
+                return ReconcileAttempt.crashed(error)
+        return ReconcileAttempt.late(self._time_limit)
+
+    async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
+        """Read live the objects that the cache did not show in time, then reconcile."""
+        if unseen:
+            self._counters.read_live()
+            for ref in unseen:
+                await self._refresh(ref)
+            self._pending_writes.forget(key)
+        async with one_pass():
+            return await self._reconcile(key)
+
+    def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
+        """Count an attempt, and return when the key is requeued."""
+        now, result = self._clock.monotonic(), attempt.result
+        self._pending_writes.record(key, now, result.written)
+        processing = self._queue.processing(key)
+        waited = processing.waited if processing else 0.0
+        self._counters.record(key, attempt, began=started, now=now, waited=waited)
+        return result.requeue
+
+
+async def _trust_cache(ref: ObjectRef) -> None:
+    """Do nothing: without live reads, the cache is trusted after `cache_timeout`."""
+
+
+async def _report_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
+    """Do not report on the object: the log has the error."""

@@ -1,0 +1,217 @@
+"""Log lines: for people on a terminal, JSON elsewhere; no secret leaves with them (RUN-5, RES-7).
+
+Lines of libraries (uvicorn, httpx2, asyncio), warnings and defects that end the process go the same way as ours. JSON
+has the keys of controller-runtime (`ts`, `level`, `msg`), so that pipelines made for it read ours as well.
+"""
+
+import logging
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+import attrs
+import structlog
+from structlog.typing import EventDict, Processor
+
+from purekube.apimachinery.secret_material import redact
+from purekube_run.process.secret_masking import SecretMask
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("auto", "json", "text")
+
+_LONGEST: Final = 32_768
+"""Characters of a text in a line; the rest is cut off, and so not searched for secrets either (RUN-11)."""
+
+_FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
+_KEYS: Final = {"timestamp": "ts", "event": "msg"}
+"""The keys that controller-runtime names differently from structlog."""
+_MANY_LINES: Final = "exception"
+_FLOOD_SECONDS: Final = 10.0
+"""The seconds in which a repeated message of a library is logged once."""
+_QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
+"""Libraries whose messages are not for our users; those of the HTTP client would even show headers."""
+
+
+@attrs.define
+class Logs:
+    """The fields of every line, and the secrets that none may show. Both may grow at run time, from any thread."""
+
+    secrets: SecretMask = attrs.field(factory=SecretMask)
+    once: bool = False
+    """The form for people: on a terminal there is one process, so the common fields are logged only once."""
+    _fields: Mapping[str, str] = attrs.field(factory=dict)
+
+    def always(self, **fields: str) -> None:
+        """Add these fields to every line from now on; if lines are for people, log them once."""
+        self._fields = {**self._fields, **fields}
+        if self.once and fields:
+            structlog.get_logger("process").info("about this process", **fields)
+
+    def _add(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
+        return event if self.once else {**self._fields, **event}
+
+    def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
+        # Important fields come first.
+        ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
+        shown: EventDict = self.secrets.mask(redact({name: _plain(value) for name, value in ordered.items()}))
+        return shown
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON, so that redaction sees all of it; an object becomes its text."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return str(value[:_LONGEST])
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in value]
+        case bytes():
+            return f"{len(value)} bytes"
+        case _:
+            return str(value)[:_LONGEST]
+
+
+def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
+    """Send log lines to standard error, each with `fields`. `auto` is text on a terminal, JSON elsewhere.
+
+    Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
+    """
+    if level.lower() not in LEVELS:
+        raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")
+    if form not in FORMATS:
+        raise ValueError(f"unknown log format {form!r}: use one of {', '.join(FORMATS)}")
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logs = Logs(once=not _is_json(form))
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        logs._add,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        logs._redact,
+    ]
+    renderer = _renderer(form)
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.clear_contextvars()
+    _take_over_libraries(number, shared, renderer)
+    _take_over_defects()
+    logs.always(**fields)
+    return logs
+
+
+def _is_json(form: str) -> bool:
+    return form == "json" or (form == "auto" and not sys.stderr.isatty())
+
+
+def _renderer(form: str) -> Processor:
+    if _is_json(form):
+        to_json = structlog.processors.JSONRenderer()
+        return lambda logger, method, event: to_json(logger, method, _as_controller_runtime(event))
+    # Tracebacks are plain text: the renderer's own would show the values of local variables.
+    shown = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+    )
+    return lambda logger, method, event: shown(logger, method, _printable(event))
+
+
+def _as_controller_runtime(event: EventDict) -> EventDict:
+    return {_KEYS.get(name, name): value for name, value in event.items()}
+
+
+def _printable(event: EventDict) -> EventDict:
+    """Return the event without terminal control sequences, and without line breaks that could fake a line of ours."""
+    return {name: _plain_lines(value) if name == _MANY_LINES else _one_line(value) for name, value in event.items()}
+
+
+def _one_line(value: Any) -> Any:
+    match value:
+        case str():
+            return value if value.isprintable() else "".join(map(_visible, value))
+        case Mapping():
+            return {_one_line(key): _one_line(item) for key, item in value.items()}
+        case list():
+            return [_one_line(item) for item in value]
+        case _:
+            return value
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def _plain_lines(text: Any) -> str:
+    """Keep the lines of a traceback, each marked as part of it."""
+    return "\n".join(f"  | {_one_line(line)}" for line in str(text).split("\n"))
+
+
+class _NoFlood(logging.Filter):
+    """A filter that logs a library's repeated message once in ten seconds, with the number left out."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether this record is written."""
+        if record.levelno < logging.WARNING:
+            return True  # lower levels are shown only on request
+        kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()
+        since, left_out = self._said.get(kind, (-math.inf, 0))
+        if now - since < _FLOOD_SECONDS:
+            self._said[kind] = since, left_out + 1
+            return False
+        if len(self._said) > 256:
+            self._said.clear()
+        self._said[kind] = now, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out} times more since then)", ()
+        return True
+
+
+def _take_over_libraries(level: int, shared: list[Processor], renderer: Processor) -> None:
+    """Log the standard library's loggers, and warnings, in our form."""
+    name: Processor = structlog.stdlib.add_logger_name
+    drop: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[name, *shared], processors=[drop, renderer], keep_exc_info=False
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for library in _QUIET:
+        logging.getLogger(library).setLevel(max(level, logging.WARNING))
+    handler.addFilter(_NoFlood())
+    logging.captureWarnings(True)
+
+
+def _take_over_defects() -> None:
+    """Log a traceback that ends the process or a thread like any other line, redacted."""
+    log = structlog.get_logger("process")
+
+    def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+        else:
+            log.critical("a defect ends the process", exc_info=(kind, error, trace))
+
+    def log_thread_defect(args: threading.ExceptHookArgs) -> None:
+        error = args.exc_value or args.exc_type()
+        log.error("a defect ended a thread", exc_info=(args.exc_type, error, args.exc_traceback))
+
+    sys.excepthook = log_defect
+    threading.excepthook = log_thread_defect

@@ -1,0 +1,125 @@
+"""Running of work until it ends or a signal comes."""
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from purekube_run.process.addresses import cannot_listen
+from purekube_run.process.errors import CommandError, unwrap_group
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("operator")
+
+
+def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal did.
+
+    A second signal ends the process at once. Raises CommandError if the address `listen` cannot be bound.
+    """
+    with _explaining_addresses(listen):
+        return anyio.run(_with_signals, work)
+
+
+def run_until_stopped(
+    work: Callable[[anyio.Event], Awaitable[None]],
+    *,
+    grace: float,
+    listen: str = "",
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
+
+    `stopping` is called when the signal comes, before anything ends. A second signal ends the process at once. Raises
+    CommandError if work had to be cancelled, and if the address `listen` cannot be bound.
+    """
+
+    async def graceful() -> None:
+        stop = anyio.Event()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                await group.start(_watch_for_stop, stop, scope, grace, stopping)
+                await work(stop)
+                group.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            raise CommandError(f"stopped, with work unfinished after the grace period of {grace:g} s")
+
+    with _explaining_addresses(listen):
+        anyio.run(graceful)
+
+
+@asynccontextmanager
+async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
+    """Run `work` while the block runs, then cancel it."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def unless(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`; None if `stop` comes first, which cancels it."""
+    result: T | None = None
+    async with anyio.create_task_group() as group:
+
+        async def cancel() -> None:
+            await stop.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(cancel)
+        result = await work
+        group.cancel_scope.cancel()
+    return result
+
+
+@contextmanager
+def _explaining_addresses(listen: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error = unwrap_group(group)
+        if listen and isinstance(error, OSError):
+            raise cannot_listen(error, listen) from error
+        raise
+
+
+async def _watch_for_stop(
+    stop: anyio.Event,
+    scope: anyio.CancelScope,
+    grace: float,
+    stopping: Callable[[], None],
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        number = await anext(aiter(signals))
+    # From here on a signal has its default effect: it ends the process. The first signal is logged only now, since a
+    # reader of the log may send the second one.
+    _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
+    stopping()
+    stop.set()
+    await anyio.sleep(grace)
+    scope.cancel()
+
+
+async def _with_signals(work: Callable[[], Awaitable[None]]) -> bool:
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            await group.start(_watch_signals, scope)
+            await work()
+            group.cancel_scope.cancel()
+    return scope.cancelled_caught
+
+
+async def _watch_signals(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+            return

@@ -1,0 +1,239 @@
+"""YAML files in, YAML or JSON out. Every problem names the file and the line.
+
+A text is checked before anything is built from it: aliases, which let a few lines expand to gigabytes, and nesting that
+would crash the parser are refused.
+
+Scalars mean what they mean to kubectl: PyYAML alone would read an unquoted time as a date and `12:30` as a number in
+base sixty, and would print `y` so that kubectl reads it as true.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from purekube.apimachinery.secret_material import visible
+from purekube_run.process.errors import CommandError
+
+STDIN = ("-", "/dev/stdin")
+_BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
+_FLOAT_PATTERN = re.compile(
+    r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+_DEEPEST = 100
+"""The maximum nesting of mappings and lists; libyaml has no limit, and crashes the process at some 50,000."""
+_MOST_VALUES = 20_000
+"""The maximum number of scalars, mappings and lists in a text from the cluster; each costs more than its characters."""
+_LONGEST_NUMBER = 80
+"""The maximum length of a whole number: 64 bits take 66 characters in base two."""
+_INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
+
+
+class Format(StrEnum):
+    """The format in which a command prints data."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """A safe loader, many times faster if libyaml is installed, and strict about duplicate keys."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("bool", "null", "merge")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is there twice", key.start_mark
+                )
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(_INT, _INT_PATTERN, list("-+0123456789"))
+_Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
+
+
+def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return every object in the files (`-` or `/dev/stdin` is standard input), with each `List` taken apart.
+
+    Raises CommandError naming file, line and problem: unreadable file, broken YAML, no object.
+    """
+    return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
+
+
+def read_values(path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every document of a YAML file that is not empty, each after its place (`FILE:LINE`).
+
+    Raises CommandError naming file, line and problem: unreadable file, broken YAML.
+    """
+    text, shown = read_text(path), _shown(path)
+    try:
+        for node, value in _parse(text):
+            if value is not None:
+                yield f"{shown}:{node.start_mark.line + 1}", value
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        raise CommandError(f"{shown}:{line}: not valid YAML: {what}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise CommandError(f"{shown}:{line}: not valid YAML: {error.reason}") from error
+    except RecursionError as error:
+        raise CommandError(f"{shown}: not valid YAML: it is nested too deeply") from error
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the one document in `text`. Raises ValueError, which quotes none of it, if there is not exactly one."""
+    try:
+        values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
+    except (yaml.YAMLError, RecursionError):
+        raise ValueError("not valid YAML, or with aliases, nested too deeply or with too many values") from None
+    if len(values) != 1:
+        raise ValueError(f"holds {len(values)} YAML documents, not one")
+    return values[0]
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path in STDIN else path
+
+
+def _look_over(text: str, most: int | None) -> None:
+    """Refuse texts that must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
+    depth = values = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            problem = f"the alias *{event.anchor} stands for a value given elsewhere: write the value itself"
+            raise _refused(event, problem)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.ScalarEvent) and _is_huge(event):
+            raise _refused(event, f"a number of {len(event.value)} digits: an API server takes at most 64 bits")
+        values += isinstance(event, yaml.NodeEvent)
+        if depth > _DEEPEST:
+            raise _refused(event, "it is nested too deeply")
+        if most is not None and values > most:
+            raise _refused(event, f"it has more than {most} values")
+
+
+def _is_huge(event: yaml.ScalarEvent) -> bool:
+    """Return whether it is a whole number too long for an API server (and, at some thousand digits, for Python)."""
+    is_plain = event.implicit[0] and len(event.value) > _LONGEST_NUMBER
+    return is_plain and _INT_PATTERN.match(event.value) is not None
+
+
+def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
+    mark: Any = event.start_mark  # the class differs with and without libyaml
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
+    """Yield each document as its node, which knows its lines, with the function that makes values of its scalars.
+
+    Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
+    """
+    _look_over(text, most)
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.get_node(), loader.construct_object
+    finally:
+        loader.dispose()
+
+
+def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
+    """Yield the node of each document, which knows its lines, with its value."""
+    _look_over(text, most)
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            yield node, loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file, or of standard input for `-`. Raises CommandError."""
+    try:
+        data = sys.stdin.buffer.read() if path in STDIN else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the object, or the items of a List: `kubectl get -o yaml` prints one, and its items are meant."""
+    if not _is_object(document):
+        raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
+    items = document.get("items")
+    if not document["kind"].endswith("List") or not isinstance(items, list):
+        yield document
+        return
+    for number, item in enumerate(items):
+        if not _is_object(item):
+            raise CommandError(f"{place}: items[{number}] is not a Kubernetes object: apiVersion and kind are missing")
+        yield item
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(name), str) for name in ("apiVersion", "kind"))
+
+
+class _Dumper(yaml.SafeDumper):
+    """A dumper in block style, without aliases: its output is to be read and applied."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+# Texts that other parsers would read as another type are quoted.
+_Dumper.add_implicit_resolver(_BOOL, re.compile(r"^[yYnN]$"), list("yYnN"))
+_Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
+
+
+def dump(documents: Sequence[Any], form: Format) -> str:
+    """Return the documents as one YAML stream, or as JSON, one after the other."""
+    if form is Format.JSON:
+        return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
+    plain = [_plain(document) for document in documents]
+    text = _as_yaml(plain, allow_unicode=True)
+    # Terminal control characters are escaped, which needs quotes; the value stays the same for a parser.
+    return text if visible(text) == text else _as_yaml(plain, allow_unicode=False)
+
+
+def _as_yaml(documents: Sequence[Any], *, allow_unicode: bool) -> str:
+    text: str = yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        explicit_start=len(documents) > 1,
+        width=120,
+        allow_unicode=allow_unicode,
+    )
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Return mappings and sequences of any class, and string enums, as the plain types of YAML and JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, StrEnum) else value

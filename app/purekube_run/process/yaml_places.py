@@ -1,0 +1,101 @@
+"""The places of the fields of a YAML document: paths as in messages, lines and columns in the file."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+import attrs
+import yaml
+
+from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import index, join
+
+_ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
+"""The letters after a backslash, with the length of such an escape."""
+
+
+@attrs.frozen
+class _Field:
+    """The place where a field is named, and its value."""
+
+    mark: yaml.Mark
+    value: yaml.Node
+
+
+@attrs.define
+class YamlPlaces:
+    """The places of one document of a file. A missing field has the place of the field around it."""
+
+    file: str
+    root: yaml.Node
+    text: str
+    """The text of the whole file."""
+
+    def at(self, path: str, offset: int | None = None) -> Place:
+        """Return the place of the field at `path`, or of a character of its text."""
+        field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
+        if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
+            line, column = self._inside(field.value, offset)
+        else:
+            line, column = field.mark.line, field.mark.column
+        return Place(path, self.file, line + 1, column + 1)
+
+    def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
+        """Return line and column of a character of a text, both from 0; those of its beginning if it was folded."""
+        line, column = node.start_mark.line, node.start_mark.column
+        if node.style == "|":
+            return self._in_block(node, offset)
+        if node.end_mark.line != line or node.style == ">":
+            return line, column
+        match node.style:
+            case "'":
+                return line, column + 1 + offset + node.value[:offset].count("'")
+            case '"':
+                return line, column + 1 + self._escaped(node, offset)
+            case _:
+                return line, column + offset
+
+    def _in_block(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
+        before = node.value[:offset]
+        line = node.start_mark.line + 1 + before.count("\n")
+        lines = self.text.split("\n")
+        written = lines[line].removesuffix("\r") if line < len(lines) else ""
+        margin = max(len(written) - len(node.value.split("\n")[before.count("\n")]), 0)
+        return line, margin + len(before) - before.rfind("\n") - 1
+
+    def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
+        """Return the length that the first `offset` characters of a double-quoted text have in the file."""
+        raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
+        at = 0
+        for _ in range(offset):
+            at += _ESCAPES.get(raw[at + 1 : at + 2], 2) if raw[at : at + 1] == "\\" else 1
+        return at
+
+    @cached_property
+    def _fields(self) -> dict[str, _Field]:
+        return dict(_walk("", _Field(self.root.start_mark, self.root)))
+
+
+def _walk(path: str, field: _Field) -> Iterator[tuple[str, _Field]]:
+    pending = [(path, field)]
+    while pending:
+        path, field = pending.pop()
+        yield path, field
+        match field.value:
+            case yaml.MappingNode(value=pairs):
+                for key, value in pairs:
+                    if isinstance(key, yaml.ScalarNode):
+                        mark = value.start_mark if isinstance(value, yaml.ScalarNode) else key.start_mark
+                        pending.append((join(path, key.value), _Field(mark, value)))
+            case yaml.SequenceNode(value=items):
+                pending += [
+                    (index(path, position), _Field(item.start_mark, item)) for position, item in enumerate(items)
+                ]
+
+
+def _outwards(path: str) -> Iterator[str]:
+    """Yield a path and the paths around it, the document last."""
+    while path:
+        yield path
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    yield ""

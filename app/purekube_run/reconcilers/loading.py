@@ -1,0 +1,204 @@
+"""Controllers by name: of installed packages by entry point, of a module by `module:attribute` (PH-7).
+
+A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as `shops =
+"shops:shop"`. A name refers to a reconciler or watcher, a class or function that makes one, or a list of these.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isfunction
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.composites.composite import Composite, status_writer
+from purekube.composites.status_writers import StatusWriter, shared_statuses
+from purekube.ports import KubeApi
+from purekube.reconcilers import Controller, PureReconciler, Resource
+from purekube.reconcilers.controllers import AnyController, name_of, resource_of, status_writer_of
+from purekube.reconcilers.decide_pure import composite_of
+from purekube.reconcilers.pure import AnyPureReconciler
+from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.reconcilers.running import GivenController, bind, refuse_problems
+
+GROUP: Final = "vworkspace.controllers"
+"""The group of entry points that offer controllers."""
+
+
+@attrs.frozen
+class LoadedControllers:
+    """The controllers that some names refer to: pure reconcilers, and effectful controllers or what makes them.
+
+    `made` are the effectful ones, made without an API, to inspect them before they run.
+    """
+
+    pure: tuple[AnyPureReconciler, ...] = ()
+    given: tuple[GivenController, ...] = ()
+    made: tuple[AnyController, ...] = ()
+
+    @property
+    def composites(self) -> tuple[Composite, ...]:
+        """The pure reconcilers, as composites to run."""
+        return tuple(map(composite_of, self.pure))
+
+    @property
+    def writers(self) -> tuple[StatusWriter, ...]:
+        """The status writers among `made`."""
+        return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all controllers."""
+        return (*(one.name for one in self.pure), *map(name_of, self.made))
+
+    @property
+    def resources(self) -> tuple[Resource[Any, Any], ...]:
+        """The kinds that the controllers define by classes, each once."""
+        return tuple(self.kinds)
+
+    @property
+    def kinds(self) -> Mapping[Resource[Any, Any], str]:
+        """The kinds that the controllers define by classes, each once, with the name of the first controller of it."""
+        found = [(one.kind, one.name) for one in self.pure]
+        found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
+        by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
+        for resource, name in found:
+            by_kind.setdefault(resource.kind, (resource, name))
+        return dict(by_kind.values())
+
+
+def installed() -> tuple[EntryPoint, ...]:
+    """Return the entry points of all packages that offer controllers, by name."""
+    return tuple(sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)))
+
+
+def load_controllers(names: Sequence[str]) -> LoadedControllers:
+    """Return the controllers that the names refer to.
+
+    Raises CommandError for one that is not found, that cannot be imported or is no controller, and for some that cannot
+    run together.
+    """
+    found = [one for name in names for one in _found(name)]
+    pure = tuple(one for one in found if isinstance(one, PureReconciler))
+    given = tuple(one for one in found if not isinstance(one, PureReconciler))
+    made = tuple(bind(one, cast("KubeApi", None))[0] for one in given)
+    refuse_problems(made)
+    loaded = LoadedControllers(pure, given, made)
+    writers = (*map(status_writer, loaded.composites), *loaded.writers)
+    if told := [*_clashes(pure, made), *shared_statuses(writers)]:
+        raise CommandError("\n".join(told), status=USAGE)
+    return loaded
+
+
+def _found(name: str) -> Iterator[Any]:
+    if ":" in name:
+        yield from _controllers(name, _attribute(name, name))
+        return
+    entry = _entry(name)
+    where = f"{name} ({entry.value})"
+    yield from _controllers(where, _attribute(where, entry.value))
+
+
+def _entry(name: str) -> EntryPoint:
+    offered = installed()
+    alike = {(one.value, _package(one)): one for one in offered if one.name == name}
+    if len(alike) > 1:
+        told = " and ".join(f"{value} of {package}" for value, package in sorted(alike))
+        raise CommandError(f"{name} is offered twice: {told}; give one of them as module:attribute", status=USAGE)
+    if not alike:
+        raise CommandError(_unknown(name, [one.name for one in offered]), status=USAGE)
+    return next(iter(alike.values()))
+
+
+def _unknown(name: str, offered: Sequence[str]) -> str:
+    near = get_close_matches(name, offered, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    there = f"installed are {', '.join(dict.fromkeys(offered))}" if offered else "no installed package offers any"
+    return f"there is no controller {name}{hint}: {there}; in development give module:attribute"
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "an unknown package"
+
+
+def _attribute(name: str, value: str) -> Any:
+    """Return the object at `module:attribute`; modules of the working directory are found too."""
+    module, _, path = value.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise CommandError(f"controller {name}: {module} cannot be imported: {_reason(error)}") from error
+    for step in path.split("."):
+        if not hasattr(found, step):
+            raise CommandError(
+                f"controller {name}: {module} has no {path or 'attribute'}{_offers(found)}", status=USAGE
+            )
+        found = getattr(found, step)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Return an exception as people know it from the last line of a traceback, with its place."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    frame = where.tb_frame.f_code.co_filename if where is not None else ""
+    place = f" ({frame}, line {where.tb_lineno})" if where is not None and "importlib" not in frame else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _offers(module: Any) -> str:
+    names = [name for name, value in vars(module).items() if _is_own(module, value)]
+    return f"; it has {', '.join(names)}" if names else "; it has no controller"
+
+
+def _is_own(module: Any, value: Any) -> bool:
+    """Return whether a value is a controller of this module itself, and not imported as a base class."""
+    home = value.function if isinstance(value, PureReconciler) else value if isinstance(value, type) else type(value)
+    return _is_controller(value) and home.__module__ == module.__name__
+
+
+def _is_controller(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Controller) and not getattr(value, "__abstractmethods__", ())
+    return isinstance(value, PureReconciler | Controller)
+
+
+def _controllers(where: str, value: Any) -> Iterator[Any]:
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if not _is_controller(one) and not (isfunction(one) and _makes_one(one)):
+            raise CommandError(f"controller {where}: {_wrong(one)}", status=USAGE)
+        yield one
+
+
+def _makes_one(function: Any) -> bool:
+    """Return whether a function makes a controller: it takes the API or nothing.
+
+    One of object and children makes none.
+    """
+    return bool(function.__code__.co_argcount <= 1)
+
+
+def _wrong(value: Any) -> str:
+    if isfunction(value):
+        return f"{value.__name__} is a function: write @pure_reconciler(…) above it, or take the API alone, or nothing"
+    kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    return f"{kind} is no Reconciler, Watcher or pure reconciler"
+
+
+def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
+    """Yield why some cannot run together: two of one name would have one finalizer."""
+    names: dict[str, str] = {}
+    told = [(one.name, f"the function {one.function.__name__}") for one in pure]
+    told += [(name_of(one), type(one).__name__) for one in made]
+    for name, where in told:
+        if (other := names.setdefault(name, where)) != where or [one[0] for one in told].count(name) > 1:
+            yield f"two controllers are called {name}, {where} and {other}: give one of them another name"
+            return

@@ -1,0 +1,405 @@
+"""The passes of one controller over its objects: the machine of the core decides, this executes (PH-7).
+
+A pass writes missing finalizers, makes at most one call, and writes its outcome. It raises nothing: refusals of the API
+server are in its result, and an exception of the controller is an outcome like any other.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, assert_never
+
+import attrs
+import structlog
+
+from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Stale, Unavailable
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.controller.decision import Decision
+from purekube.controller.events.once import Once
+from purekube.controller.execute import STATUS
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import SLOW_SECONDS, Requeue, requeue_for
+from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent, PatchType
+from purekube.reconcilers.controllers import (
+    AnyController,
+    Promise,
+    Reconciler,
+    Watcher,
+    finalizer_of,
+    kind_of,
+    manager_of,
+    name_of,
+    promises_of,
+    resource_of,
+)
+from purekube.reconcilers.life import (
+    Call,
+    Forget,
+    Life,
+    LifeRules,
+    Rest,
+    SetFinalizers,
+    Telling,
+    Wake,
+    before_finalizers,
+    life_of,
+    next_step,
+    seen_of,
+    vanished,
+)
+from purekube.reconcilers.object import UnreadableObject
+from purekube.reconcilers.outcome import (
+    CallOutcome,
+    Ended,
+    Following,
+    Late,
+    Raised,
+    Returned,
+    Unread,
+    following,
+    raised,
+)
+from purekube.reconcilers.request import Request, Result
+from purekube.reconcilers.status import is_ready, status_owner, status_to_write
+from purekube_run.controller.held_status import HeldStatuses
+from purekube_run.controller.pass_log import log_pass
+from purekube_run.reconcilers.calls import Answered, CutOff, Refused, isolated
+from purekube_run.reconcilers.declared_api import IN_HAND
+from purekube_run.reconcilers.wakes import Wakes
+from purekube_run.reconcilers.watches import ControllerWatches
+
+_log = structlog.get_logger("operator")
+
+_MOST_STEPS: Final = 6
+"""Steps of a pass: two finalizers, a read, a call, a finalizer, and one to see that nothing is left."""
+_MOST_TRIES: Final = 3
+"""The number of tries to write a status on a newer copy."""
+
+
+def rules_of(controller: AnyController) -> LifeRules:
+    """Return the rules of its objects' lives.
+
+    A watcher has a second finalizer, for objects it has not been called for.
+    """
+    kept = finalizer_of(controller)
+    is_watcher = isinstance(controller, Watcher)
+    return LifeRules(promises_of(controller), f"{kept}-begun" if is_watcher else kept, kept, is_watcher)
+
+
+@attrs.define
+class _Pass:
+    """One pass over one object, with the copy as it is after each write."""
+
+    key: ObjectRef
+    manifest: Manifest
+    is_whole: bool
+    executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
+    written: list[ObjectVersion] = attrs.field(factory=list)
+    decision: Decision = attrs.field(factory=Decision)
+    called: bool = False
+    came: Following | None = None
+
+    def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
+        """Return the result for the worker pool.
+
+        The outcome of a call is in the status, and a held status is reported by an Event; any other error that stopped
+        the pass itself has not been reported yet.
+        """
+        is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
+        return ReconcileResult(
+            self.decision,
+            tuple(self.written),
+            error,
+            requeue,
+            at_fixed_point=not echo,
+            is_reported=is_reported,
+            executed=tuple(self.executed),
+        )
+
+
+@attrs.define(eq=False)
+class ControllerPasses:
+    """The passes over the objects of one controller.
+
+    `api` is that of the process, for writes on the controller's behalf.
+    """
+
+    controller: AnyController
+    api: KubeApi
+    watches: ControllerWatches
+    clock: Clock
+    events: EventSink
+    wakes: Wakes
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    kind: Kind = attrs.field(init=False)
+    rules: LifeRules = attrs.field(init=False)
+    _held: HeldStatuses = attrs.field(init=False)
+    _failing: Once = attrs.field(factory=Once)
+
+    def __attrs_post_init__(self) -> None:
+        self.kind = kind_of(self.controller)
+        self.rules = self.wakes.rules
+        self._held = HeldStatuses(
+            self.api, self.events, status_owner(self.controller), f"controller {name_of(self.controller)}"
+        )
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Do the next step for an object. Raises no error of the API server or of the controller."""
+        IN_HAND.set(key)
+        self.wakes.begin(key)
+        if key in self.wakes.vanished:
+            return await self._tell_vanished(key, self.wakes.vanished[key])
+        held = self.watches.own.store.get(key.namespace, key.name)
+        manifest = await self.watches.informers.whole(key, held)
+        if manifest is None:
+            self.wakes.forget(key)
+            return ReconcileResult()
+        if Promise.CONDITIONS in self.rules.promises and await self._held.is_anothers(key, manifest):
+            return ReconcileResult(requeue=Requeue.SLOW)
+        work = _Pass(key, manifest, self.controller.watch.is_whole)
+        return await self._carried_out(work, self._advance(work))
+
+    async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
+        """Return the result of a pass, whatever error its own calls of the API raised."""
+        echo = Promise.ECHO not in self.rules.promises
+        try:
+            await steps
+        except NotFound:
+            result = work.result(None, Requeue.NO, echo=echo)  # the object is gone: its DELETED event is on the way
+        except OperatorError as error:
+            result = work.result(error, _requeue_of_stopped(work, error), echo=echo)
+        else:
+            came = work.came
+            error_of, requeue = (None, Requeue.NO) if came is None else (came.error, came.requeue)
+            result = work.result(error_of, requeue, echo=echo)
+        await self._held.heard(work.key, result)
+        log_pass(work.key, result)
+        return result
+
+    async def _advance(self, work: _Pass) -> None:
+        for _ in range(_MOST_STEPS):
+            seen = seen_of(work.manifest, is_ready=is_ready(work.manifest))
+            life = self.wakes.lives[work.key] = life_of(self.wakes.lives.get(work.key, Life()), seen)
+            step = next_step(self.rules, life, self.wakes.wake(work.key), seen)
+            match step:
+                case SetFinalizers():
+                    self.wakes.lives[work.key] = before_finalizers(self.rules, life, step)
+                    await self._set_finalizers(work, step)
+                    if step.last:
+                        return
+                case Call():
+                    if work.called:
+                        return
+                    if work.is_whole:
+                        await self._call(work, life, step)
+                    else:
+                        work.manifest, work.is_whole = await self.api.get(work.key), True
+                case Rest() | Forget():
+                    if not work.called:
+                        self.wakes.take(work.key)
+                    return
+                case _:
+                    assert_never(step)
+
+    async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
+        """Write the finalizers, guarded by the resourceVersion, so that those of others are not lost."""
+        version = metadata(work.manifest).get("resourceVersion")
+        patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
+        manager = manager_of(self.controller)
+        work.manifest = await self.api.patch(work.key, patch, patch_type=PatchType.MERGE, field_manager=manager)
+        self._record(work, "remove finalizer" if step.last else "add finalizer", work.manifest)
+
+    def _record(self, work: _Pass, verb: str, answer: Manifest) -> None:
+        version = str(metadata(answer).get("resourceVersion", ""))
+        work.executed.append((verb, work.key))
+        work.written.append((work.key, version))
+        self.on_write(work.key, (work.key, version))
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    async def _call(self, work: _Pass, life: Life, call: Call) -> None:
+        work.called = True
+        wake = self.wakes.take(work.key)
+        is_through = False
+        try:
+            outcome = await self._outcome(work.manifest, life, call, wake)
+            is_through = isinstance(outcome, Returned) or not self.rules.tells_changes
+        finally:
+            if not is_through:
+                self.wakes.give_back(work.key, wake)
+        work.came = self._follow(work.key, life, call, outcome)
+        await self._write_status(work, work.came, outcome)
+        await self._tell_failure(work.key, work.manifest, outcome)
+
+    def _follow(self, key: ObjectRef, life: Life, call: Call, outcome: CallOutcome) -> Following:
+        came = following(self.rules, life, call, outcome, retry=self.controller.retry, key=key)
+        self.wakes.lives[key] = came.life
+        return came
+
+    async def _outcome(self, manifest: Manifest, life: Life, call: Call, wake: Wake) -> CallOutcome:
+        given = self._read(manifest)
+        if isinstance(given, UnreadableObject):
+            hint = "; it goes once it fits, or once the finalizer is taken off by hand" if call.deleting else ""
+            return Unread(given.problems + hint)
+        limit = self.controller.timeout if Promise.LIMIT in self.rules.promises else None
+        match await isolated(partial(self._told, given, life, call, wake), limit=limit):
+            case Answered(result):
+                return self._checked(result)
+            case Refused(error):
+                return self._raised(error)
+            case CutOff(seconds):
+                return Late(seconds)
+
+    def _read(self, manifest: Manifest) -> Any:
+        resource = resource_of(self.controller)
+        return manifest if resource is None else resource.read_leniently(manifest)
+
+    async def _told(self, given: Any, life: Life, call: Call, wake: Wake) -> object:
+        match self.controller:
+            case Reconciler() as reconciler:
+                state = life.state if Promise.STATE in self.rules.promises else None
+                return await reconciler.reconcile(
+                    Request(given, call.cause, call.deleting, call.settled, state, life.attempts, wake.by)
+                )
+            case Watcher() as watcher:
+                await self._tell(watcher, given, call, wake)
+                return Result()
+            case _:
+                raise TypeError(f"{type(self.controller).__name__} is neither a Reconciler nor a Watcher")
+
+    async def _tell(self, watcher: "Watcher[Any]", given: Any, call: Call, wake: Wake) -> None:
+        match call.telling:
+            case Telling.ADD:
+                await watcher.on_add(given)
+            case Telling.UPDATE:
+                old = None if wake.old is None else self._read(wake.old)
+                if old is None or isinstance(old, UnreadableObject):
+                    await watcher.on_sync(given)
+                else:
+                    await watcher.on_update(old, given)
+            case Telling.SYNC:
+                await watcher.on_sync(given)
+            case Telling.DELETE:
+                await watcher.on_delete(given)
+            case _:
+                assert_never(call.telling)
+
+    def _checked(self, result: object) -> CallOutcome:
+        """Return the outcome for the result of a call: `Raised` if the controller may not return such a result."""
+        name = type(self.controller).__name__
+        if not isinstance(result, Result):
+            return Raised(f"{name} returned {type(result).__name__}, not a Result")
+        resource = resource_of(self.controller)
+        wanted = None if resource is None else resource.status
+        if result.status is not None and (wanted is None or not isinstance(result.status, wanted)):
+            what = "somebody else's status is not written" if wanted is None else f"it must be a {wanted.__name__}"
+            return Raised(f"{name} returned a {type(result.status).__name__} as status: {what}")
+        if result.status is not None and Promise.STATUS not in self.rules.promises:
+            return Raised(f"{name} returned a status, and says `plain` of Promise.STATUS: return a Result without one")
+        declared = self.controller.conditions if isinstance(self.controller, Reconciler) else ()
+        strange = sorted({one.type for one in result.conditions} - set(declared))
+        if strange:
+            return Raised(f"{name} returned the conditions {', '.join(strange)}, which `conditions` does not name")
+        return Returned(result)
+
+    def _raised(self, error: BaseException) -> Raised | Ended:
+        """Return an exception as an outcome, and log its traceback, once for each place."""
+        outcome = raised(error)
+        if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
+            what = f"{type(error).__name__} {_place(error)}"
+            if self._failing.first(name_of(self.controller), what):
+                _log.error("the controller failed", controller=name_of(self.controller), exc_info=error, error=what)
+        return outcome
+
+    async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
+        """Call for a deletion that no finalizer held, with the last state; then requeue for a successor."""
+        life = self.wakes.lives.get(key, Life())
+        call = vanished(life, seen_of(last))
+        came = None
+        if call is not None:
+            outcome = await self._outcome(last, life, call, Wake())
+            came = self._follow(key, life, call, outcome)
+            await self._tell_failure(key, last, outcome)
+        if came is not None and not came.life.cleaned and not came.life.stalled and came.requeue != Requeue.NO:
+            return ReconcileResult(error=came.error, requeue=came.requeue, is_reported=True)
+        self.wakes.vanished.pop(key, None)
+        self.wakes.lives.pop(key, None)
+        error = None if came is None else came.error
+        return ReconcileResult(error=error, requeue=Requeue.at_latest(0.0), is_reported=True)
+
+    # --- reporting ------------------------------------------------------------------------------------------
+
+    async def _write_status(self, work: _Pass, came: Following, outcome: CallOutcome) -> None:
+        """Write the status on the newest copy of the object, so that an edit does not lose the outcome of the call."""
+        generation = int(metadata(work.manifest).get("generation") or 0)
+        result = outcome.result if isinstance(outcome, Returned) else None
+        for last in (*(False,) * (_MOST_TRIES - 1), True):
+            change = status_to_write(
+                self.controller, work.manifest, came.conditions, result, generation, self.clock.now()
+            )
+            if change is None:
+                return
+            try:
+                answer = await self.api.apply_status(
+                    change.manifest, kind=self.kind, field_manager=manager_of(self.controller)
+                )
+            except Stale:
+                live = await self.api.get(work.key)
+                if last or metadata(live).get("uid") != metadata(work.manifest).get("uid"):
+                    raise
+                work.manifest = live
+            else:
+                work.manifest = answer
+                work.decision = attrs.evolve(work.decision, status=change.manifest, transitions=change.transitions)
+                self._record(work, STATUS, answer)
+                for event in change.events:
+                    await self.events.emit(event)
+                return
+
+    async def _tell_failure(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
+        """Emit an Event for a failure, once for each text, if no condition reports it."""
+        if Promise.CONDITIONS in self.rules.promises:
+            return
+        text = _failure_text(outcome)
+        if not text:
+            self._failing.forget(str(key))
+        elif self._failing.first(str(key), text):
+            reason = outcome.reason if isinstance(outcome, Ended) else "CallFailed"
+            note = f"{name_of(self.controller)}: {text}"
+            uid = str(metadata(manifest).get("uid", ""))
+            await self.events.emit(KubernetesEvent(key, uid, "Warning", reason, "Reconcile", note))
+
+
+def _failure_text(outcome: CallOutcome) -> str:
+    match outcome:
+        case Returned():
+            return ""
+        case Raised(text):
+            return text
+        case Ended(reason, message):
+            return message or reason
+        case Late(seconds):
+            return f"the call was cancelled after {seconds:g} s"
+        case Unread(problems):
+            return problems
+        case _:
+            assert_never(outcome)
+
+
+def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
+    """Return when to requeue after the pass's own writes were refused: in a minute if a retry may not help."""
+    asked = None if work.came is None else work.came.requeue.after
+    if isinstance(error, Conflict):
+        return Requeue.at_latest(asked).no_later_than(SLOW_SECONDS)
+    requeue = requeue_for(error).no_later_than(asked)
+    if isinstance(error, Unavailable) or (isinstance(error, Forbidden) and error.right is not None):
+        return requeue
+    return requeue.no_later_than(SLOW_SECONDS)
+
+
+def _place(error: BaseException) -> str:
+    """Return the function and line that raised the exception."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""

@@ -1,0 +1,146 @@
+"""The informers of controllers: one for all that need the same objects of a kind (RUN-1, PH-7).
+
+An informer keeps the union of the fields that its controllers need. Each controller has indexes of its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+import structlog
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.controller.events.once import Once
+from purekube.controller.informer.index import Indexer
+from purekube.controller.informer.outline import HELD_WHOLE
+from purekube.controller.informer.store import ObjectStore, without_managed_fields
+from purekube.controller.managed_fields import StatusOwner
+from purekube.ports import Clock, KubeApi
+from purekube.reconcilers.controllers import (
+    AnyController,
+    Promise,
+    kind_of,
+    name_of,
+    promises_of,
+    resource_of,
+    watched_of,
+)
+from purekube.reconcilers.status import status_owner
+from purekube.reconcilers.watching import Watch, Watched
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.projection import projected
+
+_log = structlog.get_logger("operator")
+
+_Choice: TypeAlias = tuple[Kind, str | None, str, str]
+"""The kind, namespace and selectors of one informer."""
+
+
+def refers_index(controller: AnyController) -> str:
+    """Return the name of the index of a controller's objects by the objects they refer to."""
+    return f"{name_of(controller)}/refers"
+
+
+def refers_key(ref: ObjectRef) -> str:
+    """Return the key of an object in the index `refers_index`."""
+    return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
+
+
+@attrs.define
+class _Asked:
+    """Everything that controllers require of one informer."""
+
+    watches: list[Watch] = attrs.field(factory=list)
+    indexers: dict[str, Indexer] = attrs.field(factory=dict)
+    owner: StatusOwner | None = None
+
+    def transform(self) -> Callable[[Manifest], Manifest]:
+        if any(watch.is_whole for watch in self.watches):
+            return without_managed_fields if self.owner is None else self.owner.with_holders
+        return projected(path for watch in self.watches for path in watch.paths)
+
+
+@attrs.frozen
+class ControllerWatches:
+    """The informers of one controller: for its own kind, and for the kinds that it owns and reads."""
+
+    own: InformerRunner
+    owned: Sequence[InformerRunner]
+    read: Sequence[InformerRunner]
+    informers: Informers
+
+    def __iter__(self) -> Iterator[InformerRunner]:
+        return iter(dict.fromkeys((self.own, *self.owned, *self.read)))
+
+
+def watches_of(
+    api: KubeApi, clock: Clock, random: Callable[[], float], controllers: Sequence[AnyController]
+) -> tuple[ControllerWatches, ...]:
+    """Return the informers of each controller, shared where possible."""
+    asked: dict[_Choice, _Asked] = {}
+    for one in controllers:
+        _ask_own(asked, one)
+        for watched in watched_of((*one.owns, *one.reads)):
+            _asked_of(asked, watched.kind, watched.watch)
+    runners = {choice: _runner(api, clock, random, choice, wanted) for choice, wanted in asked.items()}
+    return tuple(_watches(runners, one) for one in controllers)
+
+
+def _ask_own(asked: dict[_Choice, _Asked], controller: AnyController) -> None:
+    wanted = _asked_of(asked, kind_of(controller), controller.watch)
+    if controller.reads:
+        wanted.indexers[refers_index(controller)] = _refers(controller)
+    if Promise.CONDITIONS in promises_of(controller):
+        wanted.owner = status_owner(controller)
+
+
+def _asked_of(asked: dict[_Choice, _Asked], kind: Kind, watch: Watch) -> _Asked:
+    wanted = asked.setdefault(_choice(kind, watch), _Asked())
+    wanted.watches.append(watch)
+    return wanted
+
+
+def _choice(kind: Kind, watch: Watch) -> _Choice:
+    return kind, watch.namespace if kind.namespaced else None, watch.label_selector, watch.field_selector
+
+
+def _runner(api: KubeApi, clock: Clock, random: Callable[[], float], choice: _Choice, wanted: _Asked) -> InformerRunner:
+    kind, namespace, labels, fields = choice
+    return InformerRunner(
+        api,
+        kind,
+        clock=clock,
+        random=random,
+        namespace=namespace,
+        label_selector=labels,
+        field_selector=fields,
+        store=ObjectStore(kind, transform=wanted.transform(), indexers=wanted.indexers, whole=HELD_WHOLE),
+    )
+
+
+def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyController) -> ControllerWatches:
+    def found(watched: Iterable[Watched]) -> tuple[InformerRunner, ...]:
+        return tuple(runners[_choice(one.kind, one.watch)] for one in watched)
+
+    own = runners[_choice(kind_of(controller), controller.watch)]
+    owned, read = found(watched_of(controller.owns)), found(watched_of(controller.reads))
+    by_place = {(one.kind, one.namespace): one for one in (*read, *owned, own)}
+    return ControllerWatches(own, owned, read, Informers(by_place.values()))
+
+
+def _refers(controller: AnyController) -> Indexer:
+    """Return `refers_to` as an index. If it raises, only the controller's own wake-ups are lost."""
+    return partial(_referred, controller, Once())
+
+
+def _referred(controller: AnyController, told: Once, manifest: Manifest) -> Iterable[str]:
+    resource = resource_of(controller)
+    try:
+        given: Any = manifest if resource is None else resource.read(manifest)
+        return [refers_key(ref) for ref in controller.refers_to(given)]
+    except Exception as error:
+        if told.first(name_of(controller), type(error).__name__):
+            _log.warning("refers_to failed; what such an object reads does not wake it", error=str(error))
+        return ()

@@ -1,0 +1,180 @@
+"""Migration of stored objects to the storage version: each is written unchanged, then the status is trimmed (PH-8).
+
+Guarantees
+    `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every object
+    listed has been written, and only while the storage version is still the one that the migration began with. Objects
+    created meanwhile are stored in that anyway. Killed anywhere and run again it ends the same way; an object that was
+    already written is patched again, without effect. If an object is refused, that is reported, and nothing is trimmed.
+Assumptions
+    Every API server of the cluster knows the storage version: one that has not noticed a change yet may store an object
+    in the old one for some seconds.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.errors import Expired, Forbidden, Invalid, NotFound, OperatorError, Stale, Unavailable
+from purekube.apimachinery.manifest import ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.ports import KubeApi, PatchType
+from purekube.versions import VersionsInUse
+
+PAGE: Final = 500
+"""The number of objects of one list request."""
+_MANAGER: Final = "vworkspace-versions"
+_STEP: Final = 100
+"""The number of objects between two lines of progress."""
+_ATTEMPTS: Final = 5
+"""The tries of a write that the API server could not make, with a pause before each further one."""
+_PAUSE: Final = 1.0
+_SHOWN: Final = 10
+"""The number of refused objects that are listed one by one."""
+
+Tell = Callable[[str], None]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class NotMigrated(Exception):
+    """A definition whose objects could not all be moved; the message says which, and what to do."""
+
+
+@attrs.frozen
+class Migration:
+    """The move of objects of definitions. `tell` gets a line for each step, `sleep` waits before another attempt."""
+
+    api: KubeApi
+    tell: Tell
+    sleep: Sleep
+    dry_run: bool = False
+
+    async def run(self, name: str) -> None:
+        """Move the objects of one definition. Raises NotMigrated, and OperatorError for an error of the cluster."""
+        found = await self._versions(name)
+        if not found.stale:
+            self.tell(f"{name}: every object is stored in {found.storage}")
+            return
+        if found.readable is None:
+            told = f"the storage version {found.storage} is not served, so that nobody can write objects in it"
+            raise NotMigrated(f"{name}: {told}: set served: true for it, and begin again")
+        refs = [ref async for ref in self._objects(found)]
+        old, count = ", ".join(found.stale), _counted(len(refs))
+        if self.dry_run:
+            self.tell(f"{name}: would write {count} in {found.storage}, and take {old} out of status.storedVersions")
+            return
+        self.tell(f"{name}: {count} to write in {found.storage}; stored versions: {', '.join(found.stored)}")
+        await self._write(found, refs)
+        await self._trim(found)
+
+    async def _versions(self, name: str) -> VersionsInUse:
+        try:
+            return VersionsInUse.of(await self.api.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)))
+        except NotFound as error:
+            raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
+
+    async def _objects(self, found: VersionsInUse) -> AsyncIterator[ObjectRef]:
+        """Yield every object that exists now, page by page. Later ones are stored in the storage version anyway."""
+        seen: set[ObjectRef] = set()
+        token, expired = "", 0
+        while True:
+            try:
+                page = await self.api.list(found.kind, limit=PAGE, continue_token=token)
+            except Expired:  # the continue token expired: list again, for objects not yet seen
+                token, expired = "", expired + 1
+                if expired == _ATTEMPTS:
+                    raise
+                continue
+            for manifest in page.items:
+                ref = ref_of(manifest, found.kind)
+                if ref not in seen:
+                    seen.add(ref)
+                    yield ref
+            if not (token := page.continue_token):
+                return
+
+    async def _write(self, found: VersionsInUse, refs: list[ObjectRef]) -> None:
+        refused: list[str] = []
+        for number, ref in enumerate(refs, 1):
+            try:
+                await self._rewrite(ref)
+            except (Invalid, Forbidden) as error:
+                refused.append(f"{ref}: {error.message}")
+            if number % _STEP == 0 and number < len(refs):
+                self.tell(f"{found.definition}: {number} of {len(refs)}")
+        if refused:
+            more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+            told = (
+                f"{_counted(len(refused))} of {len(refs)} were refused, and may be stored in {', '.join(found.stale)}"
+            )
+            listed = "; ".join(refused[:_SHOWN])
+            raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
+
+    async def _rewrite(self, ref: ObjectRef) -> None:
+        """Send a patch without content: the API server stores the object again, in the present storage version."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)
+                return
+            except NotFound:
+                return
+            except (Stale, Unavailable):
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                await self.sleep(_PAUSE)
+
+    async def _trim(self, begun: VersionsInUse) -> None:
+        for _ in range(_ATTEMPTS):
+            crd = await self.api.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, begun.definition))
+            now = VersionsInUse.of(crd)
+            if now.storage != begun.storage:
+                told = f"the storage version became {now.storage} meanwhile: begin again"
+                raise NotMigrated(f"{begun.definition}: {told}")
+            guard = {"uid": metadata(crd)["uid"], "resourceVersion": metadata(crd)["resourceVersion"]}
+            try:
+                await self.api.patch(
+                    ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, begun.definition),
+                    {"metadata": guard, "status": {"storedVersions": [begun.storage]}},
+                    patch_type=PatchType.MERGE,
+                    field_manager=_MANAGER,
+                    subresource="status",
+                )
+            except Stale:
+                continue
+            self.tell(f"{begun.definition}: done; every object is stored in {begun.storage}")
+            return
+        raise NotMigrated(f"{begun.definition}: its status changes all the time: begin again")
+
+
+def _counted(number: int) -> str:
+    return f"{number} object{'' if number == 1 else 's'}"
+
+
+async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
+    """Return every definition of the cluster, by name."""
+    token = ""
+    found: list[VersionsInUse] = []
+    while True:
+        page = await api.list(CUSTOM_RESOURCE_DEFINITION, limit=PAGE, continue_token=token)
+        found += map(VersionsInUse.of, page.items)
+        if not (token := page.continue_token):
+            return sorted(found, key=lambda one: one.definition)
+
+
+async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
+    """Move the objects of these definitions, by default of all that need it; return the failures.
+
+    Raises OperatorError for a cluster that does not answer.
+    """
+    chosen = names or [one.definition for one in await definitions_in_use(api) if one.stale]
+    if not chosen:
+        tell("every object is stored in the storage version of its kind")
+    migration, failures = Migration(api, tell, sleep, dry_run), []
+    for name in dict.fromkeys(chosen):
+        try:
+            await migration.run(name)
+        except NotMigrated as error:
+            failures.append(str(error))
+        except OperatorError as error:
+            failures.append(f"{name}: {error.message}")
+    return failures

@@ -1,0 +1,56 @@
+"""The conversion of other frameworks' files to boxes: Katalogs of Orkestra, ResourceGraphDefinitions of kro (PH-6).
+
+Pure: a document goes in, boxes and everything that has no counterpart come out, each with its path in the document.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import Schemas
+from purekube_convert.katalog import convert_katalog
+from purekube_convert.result import Conversion, ConvertedBox
+from purekube_convert.rgd import convert_definition
+
+__all__ = ["Conversion", "ConvertedBox", "convert", "definition_files"]
+
+
+def convert(
+    document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
+) -> Conversion:
+    """Convert a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
+    if not isinstance(document, Mapping):
+        return Conversion((), (Problem("", "must be an object"),))
+    if document.get("kind") == "ResourceGraphDefinition":
+        return _looked_over(convert_definition(document, Schemas() if known is None else known))
+    if "operatorBox" in document or document.get("kind") == "Katalog":
+        return _looked_over(convert_katalog(document, crds or {}))
+    told = "is neither a Katalog of Orkestra nor a ResourceGraphDefinition of kro"
+    return Conversion((), (Problem("", told),))
+
+
+def _looked_over(conversion: Conversion) -> Conversion:
+    """Add problems in the form of a box, which come from what could not be converted, unless others are reported."""
+    told = list(conversion.problems)
+    for made in conversion.boxes if not told else ():
+        try:
+            read_box(made.box)
+        except ValidationProblems as error:
+            told += [Problem("", f"the box {made.name!r} is not right: {problem}") for problem in error.problems]
+    return Conversion(conversion.boxes, tuple(told))
+
+
+def definition_files(document: Any) -> tuple[str, ...]:
+    """Return the files with definitions that a Katalog names."""
+    found: dict[str, None] = {}
+    pending = [document]
+    for _ in range(10_000):
+        if not pending:
+            break
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if isinstance(node.get("crdFile"), str):
+                found[node["crdFile"]] = None
+            pending += [value for value in node.values() if isinstance(value, Mapping)]
+    return tuple(found)

@@ -1,0 +1,15 @@
+"""The types of objects from a CustomResourceDefinition, for expressions about them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from purekube.boxes.schemas import CrdProblem, CrdVersions
+from purekube.cel.types import DYN, CelType
+
+
+def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
+    """Return the type of a definition's stored objects; dynamic if it is unusable, which `box check` reports."""
+    try:
+        return CrdVersions.of(crd).stored.type
+    except CrdProblem:
+        return DYN

@@ -1,0 +1,438 @@
+"""The translation of a Go template's tree to an expression with the same meaning.
+
+An absent value was empty text there; here it is an optional without a value. A whole value that is absent therefore
+leaves its field out, and inside a text or as an argument it becomes what Go printed: empty text, 0 or false.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.cel.names import escape
+from purekube.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
+from purekube_convert.go_template import Call, Constant, If, Node, Part, Path, TemplateError, parse_template
+
+_ZERO: Final = {"string": "''", "int": "0", "double": "0.0", "bool": "false", "list": "[]", "map": "{}"}
+_MOST_PARTS: Final = 64
+
+
+@attrs.frozen
+class Value:
+    """The text of an expression with its type. `maybe`: it gives an optional. `atom`: it needs no parentheses."""
+
+    text: str
+    type: CelType = DYN
+    maybe: bool = False
+    atom: bool = True
+
+    @property
+    def bare(self) -> str:
+        """The expression's text, safe as an operand."""
+        return self.text if self.atom else f"({self.text})"
+
+    @property
+    def sure(self) -> "Value":
+        """The value itself, or the empty value of its type."""
+        if not self.maybe:
+            return self
+        return Value(f"{self.bare}.orValue({_ZERO.get(self.type.name, _ZERO['string'])})", self.type)
+
+
+@attrs.frozen
+class Scope:
+    """The roots of a template's paths: the parent, its children by the keys of Orkestra, items of a loop."""
+
+    parent: CelType = DYN
+    children: Mapping[str, Value] = attrs.field(factory=dict)
+    items: Mapping[str, Value] = attrs.field(factory=dict)
+    unclear: Mapping[str, str] = attrs.field(factory=dict)
+    """Keys of children that mean no single object, with the reason."""
+
+
+def expression_of_path(steps: Sequence[str], scope: Scope) -> Value:
+    """Return the value at a path such as `spec.image`. Raises TemplateError for a path that a box does not have."""
+    if not steps:
+        raise TemplateError("the whole object has no counterpart: name a field of it")
+    root, *rest = steps
+    if root in scope.items:
+        return _walk(scope.items[root], rest)
+    if root == "children":
+        return _child(rest, scope)
+    if root not in ("metadata", "spec", "status"):
+        raise TemplateError(f".{root} has no counterpart in a box")
+    return _walk(Value("self", scope.parent), steps)
+
+
+def _child(steps: Sequence[str], scope: Scope) -> Value:
+    if not steps:
+        raise TemplateError(".children has no counterpart: name one, as in .children.deployment")
+    key = steps[0].lower()
+    if key in scope.unclear:
+        raise TemplateError(f".children.{steps[0]}: {scope.unclear[key]}")
+    if key not in scope.children:
+        raise TemplateError(f".children.{steps[0]}: nothing of that kind is declared")
+    return _walk(scope.children[key], steps[1:], waits=True)
+
+
+def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
+    """Return the value below `value`. With `waits`, readers wait for absent fields, so that no default is needed."""
+    at = value
+    for step in steps:
+        fields = at.type.fields
+        field = None if fields is None else fields.get(escape(step) or "")
+        if fields is not None and field is None:
+            raise TemplateError(f"{at.text} has no field {step!r}")
+        absent = at.maybe or (not waits and (at.type.name == "map" or bool(field and field.optional)))
+        found = field.type if field else at.type.item if at.type.name == "map" else DYN
+        at = Value(f"{at.bare}.{'?' if absent else ''}{step}", found, absent)
+    return at
+
+
+def expression_of(node: Node, scope: Scope) -> Value:
+    """Return a pipeline as an expression. Raises TemplateError."""
+    match node:
+        case Constant(value):
+            return constant(value)
+        case Path(steps, None):
+            return expression_of_path(steps, scope)
+        case Path(steps, of):
+            assert of is not None
+            return _walk(expression_of(of, scope), steps, waits=True)
+        case Call(name, arguments):
+            if name == "index" and len(arguments) == 2 and (chosen := _named_child(arguments, scope)) is not None:
+                return chosen
+            made = _FUNCTIONS.get(name)
+            if made is None:
+                raise TemplateError(f"the function {name} has no counterpart")
+            return made(name, [expression_of(argument, scope) for argument in arguments])
+
+
+def _named_child(arguments: Sequence[Node], scope: Scope) -> Value | None:
+    """Return the child of `index .children.deployments "name"`: ids are registered as `deployments.name`."""
+    match arguments:
+        case (Path(("children", kind), None), Constant(str(name))):
+            key = f"{kind.lower()}.{name}"
+            if key not in scope.children:
+                raise TemplateError(f"no child is known under the name {name!r}")
+            return scope.children[key]
+    return None
+
+
+def constant(value: Any) -> Value:
+    """Return a constant as CEL writes it."""
+    match value:
+        case None:
+            return Value("null", DYN)
+        case bool():
+            return Value("true" if value else "false", BOOL)
+        case int():
+            return Value(str(value), INT)
+        case float():
+            return Value(repr(value), DOUBLE)
+        case _:
+            return Value(quoted(str(value)), STRING)
+
+
+def quoted(text: str) -> str:
+    """Return a text constant, in single quotes if possible, since the line around it is often in double quotes."""
+    inner = msgspec.json.encode(text).decode()[1:-1]
+    return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
+
+
+def as_text(value: Value) -> Value:
+    """Return the text that Go printed for the value."""
+    if value.type.name == "string":
+        return value.sure
+    if value.maybe:
+        return Value(f"{value.bare}.optMap(v, string(v)).orValue('')", STRING)
+    return Value(f"string({value.text})", STRING)
+
+
+def truth(value: Value) -> Value:
+    """Return the condition for what counts as true in Go: not empty, not 0, not false."""
+    known = value.sure
+    match value.type.name:
+        case "bool":
+            return known
+        case "string":
+            return Value(f"{known.bare} != ''", BOOL, atom=False)
+        case "int" | "double":
+            return Value(f"{known.bare} != {_ZERO[value.type.name]}", BOOL, atom=False)
+        case "list" | "map":
+            return Value(f"size({known.text}) > 0", BOOL, atom=False)
+    if value.maybe:
+        return Value(f"{value.bare}.hasValue()", BOOL)
+    raise TemplateError(f"whether {value.text} counts as true depends on its type, which is not known")
+
+
+def converted(value: Value, wanted: str) -> Value:
+    """Return `value` converted to its field's type: `int`, `bool`, `string`, or any type if `wanted` is empty."""
+    if wanted == "string":
+        return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
+    if not wanted or value.type.name == wanted:
+        return value
+    if value.maybe:
+        return Value(f"{value.bare}.optMap(v, {wanted}(v))", CelType(wanted), True)
+    return Value(f"{wanted}({value.text})", CelType(wanted))
+
+
+# --- whole texts ------------------------------------------------------------------------------------------------------
+
+
+def is_template(text: str) -> bool:
+    """Report whether a text contains a template."""
+    return "{{" in text
+
+
+def converted_text(text: str, scope: Scope, wanted: str = "string") -> Any:
+    """Convert a value of a Katalog: to a constant, one whole expression, or a text with expressions in it.
+
+    Raises TemplateError.
+    """
+    if not is_template(text):
+        return _literal(text, wanted)
+    parts = parse_template(text)
+    if len(parts) > _MOST_PARTS:
+        raise TemplateError(f"a value has at most {_MOST_PARTS} parts, this one has {len(parts)}")
+    if len(parts) == 1:
+        return f"${{{converted(_part(parts[0], scope), wanted).text}}}"
+    if wanted not in ("string", ""):
+        return f"${{{wanted}({_joined(parts, scope).text})}}"
+    pieces = (part.replace("${", "$${") if isinstance(part, str) else _piece(part, scope) for part in parts)
+    return "".join(pieces)
+
+
+def expression_of_text(text: str, scope: Scope) -> Value:
+    """Return a whole text as one expression. Raises TemplateError."""
+    if not is_template(text):
+        return constant(text)
+    parts = parse_template(text)
+    return _part(parts[0], scope) if len(parts) == 1 else _joined(parts, scope)
+
+
+def _literal(text: str, wanted: str) -> Any:
+    match wanted:
+        case "int":
+            if not text.strip().lstrip("-").isdecimal():
+                raise TemplateError(f"must be a whole number, not {text[:40]!r}")
+            return int(text)
+        case "bool":
+            if text not in ("true", "false"):
+                raise TemplateError(f"must be true or false, not {text[:40]!r}")
+            return text == "true"
+    return text.replace("${", "$${")
+
+
+def _piece(part: Part, scope: Scope) -> str:
+    return f"${{{as_text(_part(part, scope)).text}}}"
+
+
+def _part(part: Part, scope: Scope) -> Value:
+    match part:
+        case str():
+            return constant(part)
+        case If(condition, positive, negative):
+            chosen = truth(expression_of(condition, scope))
+            yes, no = _joined(positive, scope), _joined(negative, scope)
+            if yes.type != no.type:
+                yes, no = as_text(yes), as_text(no)
+            return Value(f"{chosen.bare} ? {yes.sure.bare} : {no.sure.bare}", yes.type, atom=False)
+        case _:
+            return expression_of(part, scope)
+
+
+def _joined(parts: Sequence[Part], scope: Scope) -> Value:
+    if len(parts) == 1:
+        return _part(parts[0], scope)
+    values = [as_text(_part(part, scope)) for part in parts]
+    return Value(" + ".join(value.bare for value in values) or "''", STRING, atom=len(values) < 2)
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+_Maker = Callable[[str, list[Value]], Value]
+
+
+def _taking(count: int, make: Callable[..., Value]) -> _Maker:
+    def made(name: str, arguments: list[Value]) -> Value:
+        if len(arguments) != count:
+            raise TemplateError(f"{name} takes {count} argument{'s' * (count != 1)}, not {len(arguments)}")
+        return make(*arguments)
+
+    return made
+
+
+def _call(name: str, result: CelType, count: int = 1) -> _Maker:
+    return _taking(count, lambda *arguments: Value(f"{name}({', '.join(a.sure.text for a in arguments)})", result))
+
+
+def _method(name: str) -> _Maker:
+    return _taking(1, lambda target: Value(f"{as_text(target).bare}.{name}()", STRING))
+
+
+def _operator(sign: str, result: CelType | None = None) -> _Maker:
+    def make(left: Value, right: Value) -> Value:
+        left, right = _alike(left, right)
+        return Value(f"{left.sure.bare} {sign} {right.sure.bare}", result or left.type, atom=False)
+
+    return _taking(2, make)
+
+
+def _alike(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return two values to compare, with a text constant converted to the type of the other, a number or a bool."""
+    for one, other, turned in ((left, right, False), (right, left, True)):
+        written = other.text.strip("'\"")
+        if other.type.name == "string" and other.text[:1] in "'\"" and one.type.name in ("int", "bool"):
+            meant = Value(written, one.type)
+            fits = written in ("true", "false") if one.type.name == "bool" else written.lstrip("-").isdecimal()
+            if fits:
+                return (meant, one) if turned else (one, meant)
+    return left, right
+
+
+def _logical(sign: str) -> _Maker:
+    def made(name: str, arguments: list[Value]) -> Value:
+        if not arguments:
+            raise TemplateError(f"{name} takes arguments")
+        return Value(f" {sign} ".join(truth(a).bare for a in arguments), BOOL, atom=len(arguments) == 1)
+
+    return made
+
+
+def _negated(value: Value) -> Value:
+    return Value(f"!{truth(value).bare}", BOOL)
+
+
+def _or_default(value: Value, other: Value) -> Value:
+    """Convert `default x y`: `y` if `x` is empty, which includes 0 and false.
+
+    If a constant comes first, as in other dialects, it is the default.
+    """
+    if value.text[:1] in ("'", '"') and other.text[:1] not in ("'", '"'):
+        value, other = other, value
+    if value.type.name == "string" and value.maybe:
+        return Value(f"default({value.text}, {as_text(other).text})", STRING)
+    _, other = _alike(value, other)
+    if value.maybe:
+        return Value(f"{value.bare}.orValue({other.sure.text})", value.type)
+    return _ternary(value, value, other)
+
+
+def _ternary(condition: Value, positive: Value, negative: Value) -> Value:
+    if positive.type != negative.type:
+        positive, negative = _alike(positive, negative)
+    if positive.type != negative.type:
+        positive, negative = as_text(positive), as_text(negative)
+    text = f"{truth(condition).bare} ? {positive.sure.bare} : {negative.sure.bare}"
+    return Value(text, positive.type, atom=False)
+
+
+def _equal_ternary(value: Value, target: Value, positive: Value, negative: Value) -> Value:
+    return _ternary(_OPERATORS["eq"]("eq", [value, target]), positive, negative)
+
+
+def _format(name: str, arguments: list[Value]) -> Value:
+    """Convert `printf`. Go's `%v` prints anything; so does `%s` of CEL."""
+    if not arguments or arguments[0].type.name != "string" or arguments[0].maybe:
+        raise TemplateError(f"{name} takes a constant text first")
+    form = arguments[0].text.replace("%v", "%s").replace("%q", "%s")
+    return Value(f"{form}.format([{', '.join(a.sure.text for a in arguments[1:])}])", STRING)
+
+
+def _coalesce(name: str, arguments: list[Value]) -> Value:
+    if not arguments:
+        raise TemplateError(f"{name} takes arguments")
+    out = arguments[-1]
+    for argument in reversed(arguments[:-1]):
+        out = _or_default(argument, out)
+    return out
+
+
+def _whole_number(value: Value) -> Value:
+    return value.sure if value.type.name == "int" else converted(value, "int").sure
+
+
+def _field(path: str, result: CelType) -> _Maker:
+    return _taking(1, lambda value: Value(f"{value.sure.bare}.{path}", result))
+
+
+def _all_ready(value: Value) -> Value:
+    child = value.sure.text
+    return Value(f"readyReplicas({child}) == desiredReplicas({child})", BOOL, atom=False)
+
+
+def _get(value: Value, path: Value) -> Value:
+    if path.text[:1] not in ("'", '"') or not path.text.strip("'\""):
+        raise TemplateError("get takes a constant path")
+    steps = path.text.strip("'\"").strip(".").split(".")
+    return Value(f"get({', '.join([value.sure.text, *map(quoted, steps)])})", DYN)
+
+
+_OPERATORS: Final[Mapping[str, _Maker]] = {
+    "eq": _operator("==", BOOL),
+    "ne": _operator("!=", BOOL),
+    "lt": _operator("<", BOOL),
+    "le": _operator("<=", BOOL),
+    "gt": _operator(">", BOOL),
+    "ge": _operator(">=", BOOL),
+    "add": _operator("+"),
+    "sub": _operator("-"),
+    "mul": _operator("*"),
+    "div": _operator("/"),
+    "mod": _operator("%"),
+}
+
+_FUNCTIONS: Final[Mapping[str, _Maker]] = {
+    **_OPERATORS,
+    "and": _logical("&&"),
+    "or": _logical("||"),
+    "not": _taking(1, _negated),
+    "empty": _taking(1, _negated),
+    "notEmpty": _taking(1, truth),
+    "default": _taking(2, _or_default),
+    "coalesce": _coalesce,
+    "ternary": _taking(3, _ternary),
+    "boolTernary": _taking(3, _ternary),
+    "eqTernary": _taking(4, _equal_ternary),
+    "printf": _format,
+    "len": _call("size", INT),
+    "listLen": _call("size", INT),
+    "min": _call("math.least", INT, 2),
+    "max": _call("math.greatest", INT, 2),
+    "toString": _taking(1, as_text),
+    "asString": _taking(1, as_text),
+    "toInt": _taking(1, _whole_number),
+    "toFloat": _call("double", DOUBLE),
+    "toBool": _taking(1, lambda value: converted(value, "bool").sure),
+    "toLower": _method("lowerAscii"),
+    "toUpper": _method("upperAscii"),
+    "trim": _method("trim"),
+    "trimSpace": _method("trim"),
+    "toBase64": _taking(1, lambda value: Value(f"base64.encode(bytes({as_text(value).text}))", STRING)),
+    "toJSON": _call("json", STRING),
+    "toJson": _call("json", STRING),
+    "get": _taking(2, _get),
+    "mapKeys": _taking(1, lambda value: Value(f"{value.sure.bare}.map(k, k).sort()", list_of(STRING))),
+    "labels": _field("metadata.labels", map_of(STRING)),
+    "annotations": _field("metadata.annotations", map_of(STRING)),
+    "readyReplicas": _call("readyReplicas", INT),
+    "desiredReplicas": _call("desiredReplicas", INT),
+    "availableReplicas": _field("status.availableReplicas", INT),
+    "updatedReplicas": _field("status.updatedReplicas", INT),
+    "allReplicasReady": _taking(1, _all_ready),
+    "replicasReady": _taking(1, _all_ready),
+    "rolloutComplete": _call("isReady", BOOL),
+    "jobSucceeded": _call("jobSucceeded", BOOL),
+    "jobFailed": _call("jobFailed", BOOL),
+    "serviceClusterIP": _field("spec.clusterIP", STRING),
+    "serviceLoadBalancerIP": _call("serviceLoadBalancerIP", STRING),
+    "serviceLoadBalancerHost": _call("serviceLoadBalancerHost", STRING),
+    "pvcPhase": _field("status.phase", STRING),
+    "pvcBound": _taking(1, lambda value: Value(f"{value.sure.bare}.status.phase == 'Bound'", BOOL, atom=False)),
+    "phase": _field("status.phase", STRING),
+    "resourceName": _field("metadata.name", STRING),
+    "resourceUID": _field("metadata.uid", STRING),
+}
+"""The translations by the names of Orkestra's functions, with arguments in its order."""

@@ -1,0 +1,525 @@
+"""The conversion of an Orkestra Katalog to boxes: its resources, gates and status.
+
+Both layouts are read: everything flat below `operatorBox`, and the sections `reconcile` and `emit`. What a box does by
+default (workers, finalizers, owner references, events) is left out; what it cannot do is reported.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.formats import GO_DURATION, IDENTIFIER
+from purekube.apimachinery.problems import join
+from purekube.boxes.model import API_VERSION
+from purekube.boxes.schemas import Schemas
+from purekube.cel.types import DYN, CelType
+from purekube_convert.definitions import type_of_definition
+from purekube_convert.go_expressions import Scope, Value, converted, expression_of_path, expression_of_text
+from purekube_convert.go_template import TemplateError
+from purekube_convert.katalog_gates import Conditions, conditions
+from purekube_convert.katalog_resources import ALIASES, FORMS, Entry, Form, Surroundings, filled
+from purekube_convert.result import BoxPath, Conversion, ConvertedBox, Problems
+
+_SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
+_NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
+"""Keys for what a box does by default, or that are read elsewhere."""
+
+_REASONS: Final[Mapping[str, str]] = {
+    "admission": "a box has `validation` and `mutation`: write the rules there",
+    "autoscale": "is not converted: let a HorizontalPodAutoscaler scale it",
+    "cross": "reads another operator's object: make it one of `externals`",
+    "dependsOn": "orders the start of operators; in a box a resource has `dependsOn`",
+    "events": "a box writes Events of its own",
+    "external": "a box calls nothing outside the cluster",
+    "forceConflict": "a box takes no field that another manager owns: it tells the conflict",
+    "hooks": "code of Go is not converted",
+    "constructor": "code of Go is not converted",
+    "notes": "is not converted: write the expression where it is used",
+    "observe": "a box watches its children and externals by itself",
+    "preReconcile": "gates before the queue have no counterpart: write `when` on the resources",
+    "remote": "a reconciler behind HTTP is not converted",
+    "rotateAfter": "a box makes a generated value once",
+    "sleep": "a box does not sleep",
+    "watch": "a box watches its children and externals by itself",
+    "fromSecret": "what it copies is another Secret's: name that one among `externals`",
+    "fromNamespace": "copies from another namespace: make that one of `externals`",
+    "fromConfigMap": "copies from another ConfigMap: make that one of `externals`",
+    "toNamespaces": "copies to other namespaces: write one resource for each",
+}
+_UNKNOWN: Final = "has no counterpart in a box"
+_GENERATED: Final = re.compile(r"\{\{-?\s*random(?:Alphanumeric|Hex|Base64)\s+(\d{1,4})\s*-?\}\}")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TAKEN: Final = frozenset(("self", "children", "each", "in", "true", "false", "null", "v"))
+_MOST: Final = 1_000
+_DEEPEST: Final = 16
+_LONGEST_NAME: Final = 512
+"""The most characters of a name that are read."""
+
+
+@attrs.frozen
+class _Said:
+    """A setting of an operator, and its path."""
+
+    value: Any
+    path: str
+
+
+@attrs.frozen
+class _Declared:
+    """One entry of a block: its place, its form, and the name that the box gives it."""
+
+    block: str
+    form: Form
+    raw: Mapping[str, Any]
+    path: str
+    shared: _Said
+    """The gates `when` and `or` of the whole block."""
+    id: str = ""
+
+    @property
+    def reconciled(self) -> bool:
+        """Report whether it is kept up to date, not only created."""
+        return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
+
+
+def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> Conversion:
+    """Convert a Katalog. `crds` are the definitions that it names, by the name of their file."""
+    problems = Problems()
+    boxes = [_Katalog(name, place, said, crds, problems).box() for name, place, said in _entries(document, problems)]
+    if not boxes:
+        problems.add("", "declares no operatorBox")
+    return Conversion(tuple(boxes), problems.all())
+
+
+def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Said]]]:
+    """Yield every operator of the file: its name, its path, and all its settings in one mapping."""
+    if isinstance(document.get("operatorBox"), Mapping):
+        yield "", "operatorBox", _flat(document, "", problems)
+        return
+    spec = document.get("spec")
+    declared = spec.get("crds") if isinstance(spec, Mapping) else None
+    if not isinstance(declared, Mapping):
+        return
+    for key in spec if isinstance(spec, Mapping) else ():
+        if key != "crds":
+            problems.add(join("spec", str(key)), _REASONS.get(str(key), _UNKNOWN))
+    for name, raw in declared.items():
+        path = join("spec.crds", str(name))
+        if isinstance(raw, Mapping):
+            yield str(name), path, _flat(raw, path, problems)
+        else:
+            problems.add(path, "must be an object")
+
+
+def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Said]:
+    """Return the settings of one operator from either layout: next to `operatorBox`, in it, and in its sections."""
+    out: dict[str, _Said] = {}
+    pending = [(raw, path)]
+    while pending:
+        mapping, place = pending.pop(0)
+        for key, value in mapping.items():
+            at = join(place, str(key))
+            if key == "operatorBox" or (key in _SECTIONS and isinstance(value, Mapping)):
+                if isinstance(value, Mapping):
+                    pending.append((value, at))
+                else:
+                    problems.add(at, "must be an object")
+            elif place or key not in ("apiVersion", "kind", "metadata"):
+                out[str(key)] = _Said(value, at)
+    return out
+
+
+class _Katalog:
+    """One operator of a Katalog, during its conversion to a box."""
+
+    def __init__(
+        self, name: str, place: str, said: dict[str, _Said], crds: Mapping[str, Mapping[str, Any]], problems: Problems
+    ) -> None:
+        self._place = place
+        self._said = said
+        self._problems = problems
+        self._notes: dict[BoxPath, str] = {}
+        self._used: dict[str, str] = {}
+        said_crd = self._take("crdFile")
+        self._crd_file = str(said_crd.value or "")
+        if "://" in self._crd_file:
+            problems.add(said_crd.path, "is not a file: download it, and name the file")
+        self._crd = crds.get(self._crd_file)
+        self._name = name or _name_of(self._crd) or "box"
+        self._parent = type_of_definition(self._crd)
+
+    def _take(self, key: str) -> _Said:
+        """Return the setting under a key, and remove it from those left."""
+        return self._said.pop(key, _Said(None, ""))
+
+    def box(self) -> ConvertedBox:
+        """Return the box of this operator."""
+        crd = self._crd_file or _installed(self._take("apiTypes").value)
+        if crd is None:
+            self._problems.add(self._place, "names no definition of its kind: write crdFile, or apiTypes")
+        blocks = {block: self._block(block) for block in ("onCreate", "onReconcile", "onDelete")}
+        declared = _named([entry for block in ("onCreate", "onReconcile") for entry in blocks[block]], self._used)
+        known, unclear = _children(declared)
+        scope = Scope(self._parent, known, unclear=unclear)
+        resources = [self._resource(entry, position, scope, declared) for position, entry in enumerate(declared)]
+        spec = filled(
+            crd=crd,
+            resync=self._resync(),
+            resources=resources,
+            deletion=self._deletion(blocks["onDelete"], scope),
+            status=self._status(scope),
+        )
+        self._tell_rest()
+        box = {"apiVersion": API_VERSION, "kind": "OperatorBox", "metadata": {"name": self._name}, "spec": spec}
+        return ConvertedBox(self._name, box, None, self._notes)
+
+    def _resync(self) -> str | None:
+        said = self._take("resync")
+        if said.value is not None and not re.fullmatch(GO_DURATION, str(said.value)):
+            self._problems.add(said.path, "must be a length of time such as 60s or 5m")
+            return None
+        return None if said.value is None else str(said.value)
+
+    def _tell_rest(self) -> None:
+        for key, said in self._said.items():
+            if key not in _NEEDLESS or said.value is False:
+                self._problems.add(said.path, _REASONS.get(key, _UNKNOWN))
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    def _block(self, block: str) -> list[_Declared]:
+        said = self._take(block)
+        raw, place = said.value, said.path
+        if raw is None:
+            return []
+        if not isinstance(raw, Mapping):
+            self._problems.add(place, "must be an object")
+            return []
+        shared = _Said({key: raw[key] for key in ("when", "or") if key in raw}, place)
+        out: list[_Declared] = []
+        for key, listed in raw.items():
+            path = join(place, str(key))
+            name = ALIASES.get(str(key).lower(), str(key))
+            if name in shared.value:
+                continue
+            if name != "custom" and name not in FORMS:
+                self._problems.add(path, _REASONS.get(name, "is not converted: write its manifest as a template"))
+            elif not isinstance(listed, list):
+                self._problems.add(path, "must be a list")
+            else:
+                out += self._block_entries(block, name, listed, path, shared)
+        return out
+
+    def _block_entries(self, block: str, name: str, listed: list[Any], path: str, shared: _Said) -> Iterator[_Declared]:
+        if len(listed) > _MOST:
+            self._problems.add(f"{path}[{_MOST}]", f"is one too many: a list has at most {_MOST} entries")
+        for position, raw in enumerate(listed[:_MOST]):
+            at = f"{path}[{position}]"
+            if not isinstance(raw, Mapping):
+                self._problems.add(at, "must be an object")
+                continue
+            form = FORMS.get(name) or Form(str(raw.get("apiVersion", "")), str(raw.get("kind", "")), "", _custom)
+            yield _Declared(block, form, raw, at, shared)
+
+    def _resource(self, entry: _Declared, position: int, scope: Scope, declared: list[_Declared]) -> dict[str, Any]:
+        place: BoxPath = ("spec", "resources", position)
+        loop = self._loop(entry, scope)
+        if loop is not None:
+            scope = attrs.evolve(scope, items=loop[1])
+        generate = _generated(entry)
+        reader = Entry(_without(entry.raw, generate), entry.path, scope, self._problems)
+        for key in ("reconcile", "forEach", "when", "or"):
+            reader.take(key)
+        name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
+        apply = self._apply(entry, reader, place, bool(generate))
+        template = self._template(entry, reader, str(name), scope, declared)
+        reader.tell_rest(_REASONS)
+        return filled(
+            id=entry.id,
+            **self._gates(entry, scope, place),
+            forEach=loop[0] if loop else None,
+            apply=apply,
+            generate=generate,
+            owner="Label" if "namespace" in template.get("metadata", {}) else None,
+            template=template,
+        )
+
+    def _apply(self, entry: _Declared, reader: Entry, place: BoxPath, generated: bool) -> str | None:
+        once = reader.take("once") is True
+        if entry.reconciled and not generated:
+            return None
+        if not entry.form.once and not once:
+            self._notes[(*place, "apply")] = "onCreate without reconcile: made when it is missing, then left alone"
+        return "IfAbsent"
+
+    def _template(
+        self,
+        entry: _Declared,
+        reader: Entry,
+        name: str,
+        scope: Scope,
+        declared: list[_Declared],
+    ) -> dict[str, Any]:
+        head = {"apiVersion": entry.form.api_version, "kind": entry.form.kind}
+        if entry.form.build is _custom:
+            return {**head, **_custom(reader, name, Surroundings())}
+        namespace = reader.value("namespace")
+        if namespace in ("${self.metadata.namespace}", None) or not entry.form.namespaced:
+            namespace = None
+        workloads = [other for other in declared if other.form.pods]
+        shared = {"instance": "${self.metadata.name}"} if len(workloads) > 1 else {}
+        pods = shared or {"app": _name_expression(workloads[0], scope)} if workloads else None
+        body = entry.form.build(reader, name, Surroundings(pods, _only_service(declared, scope), shared))
+        meta = filled(
+            name=name,
+            namespace=namespace,
+            labels=reader.mapping("labels"),
+            annotations=reader.mapping("annotations"),
+        )
+        return {**head, "metadata": meta, **body}
+
+    # --- gates and loops ----------------------------------------------------------------------------------------------
+
+    def _gates(self, entry: _Declared, scope: Scope, place: BoxPath) -> dict[str, Any]:
+        own = conditions(entry.raw, entry.path, scope, self._problems)
+        shared = conditions(entry.shared.value, entry.shared.path, scope, self._problems)
+        asked = own.joined(shared)
+        if not asked.when and not asked.any:
+            return {}
+        if asked.parent_only and entry.reconciled:
+            self._notes[(*place, "includeWhen")] = "it goes when this turns false, as Orkestra's runtime has it"
+            return {"includeWhen": [f"${{{asked.expression()}}}"]}
+        if entry.reconciled:
+            self._notes[(*place, "when" if asked.when else "any")] = (
+                "a gate holds: what is there stays when it closes (Orkestra's runtime deletes it)"
+            )
+        return filled(when=[c.gate for c in asked.when], any=[c.gate for c in asked.any])
+
+    def _loop(self, entry: _Declared, scope: Scope) -> tuple[dict[str, str], dict[str, Value]] | None:
+        raw = entry.raw.get("forEach")
+        if raw is None:
+            return None
+        path = join(entry.path, "forEach")
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("field"), str):
+            self._problems.add(path, "must be an object with a field")
+            return None
+        try:
+            over = expression_of_path(raw["field"].removeprefix(".").split("."), scope)
+        except TemplateError as error:
+            self._problems.add(join(path, "field"), str(error))
+            return None
+        return _loop_over(over, str(raw.get("as", "item")), path, self._problems)
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _deletion(self, declared: list[_Declared], scope: Scope) -> dict[str, Any] | None:
+        resources = []
+        for entry in _named(declared, {**self._used}):
+            if entry.form.kind != "Job":
+                self._problems.add(entry.path, "goes with its owner: a box deletes its children by itself")
+                continue
+            reader = Entry(entry.raw, entry.path, scope, self._problems)
+            name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
+            for key in ("reconcile", "timeout"):
+                reader.take(key)
+            body = entry.form.build(reader, str(name), Surroundings())
+            head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
+            resources.append({"id": entry.id, "template": {**head, **body}})
+            reader.tell_rest(_REASONS)
+        return {"phases": [{"resources": resources}]} if resources else None
+
+    def _status(self, scope: Scope) -> dict[str, Any] | None:
+        said = self._take("status")
+        if said.value is None:
+            return None
+        entry = Entry(said.value if isinstance(said.value, Mapping) else {}, said.path, scope, self._problems)
+        fields = entry.take("fields")
+        out: dict[str, Any] = {}
+        if isinstance(fields, Mapping):
+            inner = Entry(fields, join(entry.path, "fields"), scope, self._problems)
+            for key in fields:
+                out[str(key)] = inner.value(str(key), _wanted(self._parent, str(key), ""))
+        else:
+            for field in entry.entries("fields"):
+                path = str(field.take("path") or "")
+                out[path] = self._field(field, path, scope)
+                field.tell_rest(_REASONS)
+        entry.tell_rest(_REASONS)
+        return {"fields": _nested({key: value for key, value in out.items() if key and value is not None})}
+
+    def _field(self, field: Entry, path: str, scope: Scope) -> Any:
+        given = {"int": "int", "float": "double", "bool": "bool"}.get(str(field.take("type")), "")
+        wanted = _wanted(self._parent, path, given)
+        asked = conditions(field.raw, field.path, scope, self._problems)
+        for key in ("when", "or", "clearOnFalse"):
+            field.take(key)
+        if asked == Conditions():
+            return field.value("value", wanted)
+        try:
+            value = converted(expression_of_text(str(field.take("value")), scope), wanted)
+        except TemplateError as error:
+            self._problems.add(join(field.path, "value"), str(error))
+            return None
+        text = value.text if value.maybe else f"optional.of({value.text})"
+        return f"${{{asked.expression()} ? {text} : optional.none()}}"
+
+
+def _generated(entry: _Declared) -> dict[str, Any]:
+    """Return the random values of a Secret: drawn when it is written, never again."""
+    data = entry.raw.get("data")
+    if entry.form.kind != "Secret" or not isinstance(data, Mapping):
+        return {}
+    found = ((key, _GENERATED.fullmatch(str(value).strip())) for key, value in data.items())
+    return {f"data.{key}": {"length": int(match[1])} for key, match in found if match is not None}
+
+
+def _without(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry without the values that are drawn."""
+    if not generated:
+        return raw
+    return {**raw, "data": {key: value for key, value in raw["data"].items() if f"data.{key}" not in generated}}
+
+
+def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields by path as nested objects. Later entries win, as in Orkestra."""
+    out: dict[str, Any] = {}
+    for path, value in fields.items():
+        *before, last = path.split(".")[:_DEEPEST]
+        at = out
+        for step in before:
+            inner = at.get(step)
+            at[step] = at = inner if isinstance(inner, dict) else {}
+        at[last] = value
+    return out
+
+
+def _wanted(parent: CelType, path: str, given: str) -> str:
+    """Return the type of a field of the status: that of the definition, or what the Katalog says."""
+    at = parent
+    for step in ("status", *path.split(".")):
+        field = at.fields.get(step) if at.fields is not None else None
+        if field is None:
+            return given
+        at = field.type
+    return at.name if at.name in ("int", "double", "bool", "string") else given
+
+
+def _name_of(crd: Mapping[str, Any] | None) -> str:
+    spec = crd.get("spec") if crd else None
+    names = spec.get("names") if isinstance(spec, Mapping) else None
+    return str(names.get("singular") or str(names.get("kind", "")).lower()) if isinstance(names, Mapping) else ""
+
+
+def _installed(types: Any) -> Any:
+    """Return the reference to a definition that the cluster has."""
+    if not isinstance(types, Mapping) or not types.get("group"):
+        return None
+    plural = types.get("plural") or f"{str(types.get('kind', '')).lower()}s"
+    return {"name": f"{plural}.{types['group']}"}
+
+
+def _custom(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+    for key in ("apiVersion", "kind", "hasStatus", "status", "name"):
+        entry.take(key)
+    fields = [key for key in entry.raw if key not in ("reconcile", "when", "or", "forEach", "sleep", "forceConflict")]
+    body = {
+        str(key): entry.convert(entry.take(key), join(entry.path, str(key))) for key in fields if key not in entry.asked
+    }
+    meta = body.get("metadata")
+    if isinstance(meta, dict):
+        meta.pop("namespaced", None)
+        if meta.get("namespace") == "${self.metadata.namespace}":
+            meta.pop("namespace")
+    return body
+
+
+def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
+    """Return the entries with their ids. An object that both blocks name is one entry, kept up to date."""
+    kept: dict[tuple[str, str], _Declared] = {}
+    for entry in declared:
+        kept[(entry.form.kind, _raw_name(entry.raw) or entry.path)] = entry
+    kinds = [entry.form.kind for entry in kept.values()]
+    out: list[_Declared] = []
+    for entry in kept.values():
+        wanted = _id(entry, alone=kinds.count(entry.form.kind) == 1)
+        chosen, number = wanted, 2
+        while chosen in used or chosen in _TAKEN:
+            chosen, number = f"{wanted}{number}", number + 1
+        used[chosen] = entry.path
+        out.append(attrs.evolve(entry, id=chosen))
+    return out
+
+
+def _raw_name(raw: Mapping[str, Any]) -> str:
+    meta = raw.get("metadata")
+    return str(raw.get("name") or (meta.get("name") if isinstance(meta, Mapping) else "") or "")[:_LONGEST_NAME]
+
+
+def _id(entry: _Declared, *, alone: bool) -> str:
+    """Return a short name: the kind, or the end of the object's name if several objects have the kind."""
+    kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
+    words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
+    told = "".join(word.lower() if at == 0 else word.capitalize() for at, word in enumerate(words))
+    wanted = (kind, told) if alone else (told, kind)
+    return next((text[:48] for text in wanted if re.fullmatch(IDENTIFIER, text[:48])), "resource")
+
+
+def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
+    """Return the keys of `.children` that mean one object, and those that do not, with the reason."""
+    known: dict[str, Value] = {}
+    unclear: dict[str, str] = {}
+    for entry in declared:
+        key = entry.form.kind.lower()
+        same = [other for other in declared if other.form.kind == entry.form.kind]
+        kind = Schemas().find(entry.form.api_version, entry.form.kind)
+        found = kind.type if kind is not None else DYN
+        if (raw := _raw_name(entry.raw)) and "{{" not in raw:
+            known[f"{key}s.{raw}"] = Value(entry.id, found)
+        if "forEach" in entry.raw:
+            unclear[key] = f"there may be several: use the list {entry.id}"
+        elif len(same) > 1:
+            unclear[key] = f"there are {len(same)}, and Orkestra takes any of them: name one of {_ids(same)}"
+        else:
+            known[key] = Value(f"children.{key}", found)
+    for short, long in (("pvc", "persistentvolumeclaim"),):
+        if long in known:
+            known[short] = known[long]
+    return known, unclear
+
+
+def _ids(declared: list[_Declared]) -> str:
+    return ", ".join(entry.id for entry in declared[:5])
+
+
+def _name_expression(entry: _Declared, scope: Scope) -> Any:
+    reader = Entry(entry.raw, entry.path, scope, Problems())
+    return reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
+
+
+def _only_service(declared: list[_Declared], scope: Scope) -> tuple[str, Any] | None:
+    services = [entry for entry in declared if entry.form.kind == "Service" and "forEach" not in entry.raw]
+    if len(services) != 1:
+        return None
+    port = Entry(services[0].raw, services[0].path, scope, Problems()).value("port", "int")
+    return (f"${{{services[0].id}.metadata.name}}", port)
+
+
+def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
+    """Return `forEach` of a box: a list, and the key that identifies its items."""
+    variable = name if _IDENTIFIER.fullmatch(name) and name not in _TAKEN else "item"
+    if over.type.name == "map" or over.type.fields is not None:
+        keys = f"{over.sure.bare}.map(k, k).sort()"
+        key, value = Value(variable), Value(f"{over.sure.bare}[{variable}]", over.type.item)
+        return {variable: f"${{{keys}}}", "key": f"${{{variable}}}"}, {variable: key, "item": key, "value": value}
+    item = over.type.item
+    if item.fields is not None and "name" not in item.fields:
+        problems.add(path, "the items have no field `name`: say in `key` what tells them apart")
+        return None
+    text = {"int": f"string({variable})"}.get(item.name) or (f"{variable}.name" if item.fields else variable)
+    found = Value(variable, item)
+    return {variable: f"${{{over.sure.text}}}", "key": f"${{{text}}}"}, {
+        variable: found,
+        "item": found,
+    }

@@ -1,0 +1,372 @@
+"""The short forms of a Katalog, each with the manifest that it abbreviates.
+
+An entry is read through `Entry`, which records the keys that were read: all others are reported at the end, so that no
+part of a Katalog is dropped silently.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.problems import index, join
+from purekube_convert.go_expressions import Scope, converted_text
+from purekube_convert.go_template import TemplateError
+from purekube_convert.result import Problems
+
+_DEEPEST: Final = 32
+
+
+@attrs.define
+class Entry:
+    """One entry of a Katalog, with its path."""
+
+    raw: Mapping[str, Any]
+    path: str
+    scope: Scope
+    problems: Problems
+    asked: set[str] = attrs.field(factory=set)
+
+    def take(self, key: str) -> Any:
+        """Return the raw value under a key; None if there is none."""
+        self.asked.add(key)
+        return self.raw.get(key)
+
+    def value(self, key: str, wanted: str = "string", default: Any = None) -> Any:
+        """Return the single value under a key, converted; `default` if it is absent or empty text."""
+        found = self._shaped(key, str | int | float, "one value")
+        return default if found is None or found == "" else self.convert(found, join(self.path, key), wanted)
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """Return the texts under a key, by their names."""
+        return dict(self.convert(self._shaped(key, Mapping, "an object") or {}, join(self.path, key), "string"))
+
+    def texts(self, key: str) -> list[Any]:
+        """Return the list of texts under a key."""
+        return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
+
+    def part(self, key: str, shape: type[Any]) -> Any:
+        """Return the value under a key in Kubernetes' own form: a list or a mapping."""
+        what = "a list" if shape is list else "an object"
+        found = self._shaped(key, shape, what)
+        return None if found is None else self.convert(found, join(self.path, key))
+
+    def _shaped(self, key: str, shape: Any, what: str) -> Any:
+        found = self.take(key)
+        if found is None or isinstance(found, shape):
+            return found
+        self.problems.add(join(self.path, key), f"must be {what}")
+        return None
+
+    def convert(self, found: Any, path: str, wanted: str = "", depth: int = 0) -> Any:
+        """Return a value with every template in it converted."""
+        if depth > _DEEPEST:
+            self.problems.add(path, f"is nested more than {_DEEPEST} levels deep")
+            return None
+        match found:
+            case Mapping():
+                return {str(k): self.convert(v, join(path, str(k)), wanted, depth + 1) for k, v in found.items()}
+            case list():
+                return [self.convert(v, index(path, i), wanted, depth + 1) for i, v in enumerate(found)]
+            case str():
+                return self._text(found, path, wanted)
+            case bool() | int() | float() if wanted == "string":
+                return "true" if found is True else "false" if found is False else str(found)
+        return found
+
+    def _text(self, text: str, path: str, wanted: str) -> Any:
+        try:
+            return converted_text(text, self.scope, wanted)
+        except TemplateError as error:
+            self.problems.add(path, f"{text[:80]!r}: {error}")
+            return None
+
+    def inner(self, key: str) -> "Entry | None":
+        """Return the mapping under a key."""
+        found = self._shaped(key, Mapping, "an object")
+        return None if found is None else Entry(found, join(self.path, key), self.scope, self.problems)
+
+    def entries(self, key: str) -> Iterator["Entry"]:
+        """Yield the mappings in the list under a key."""
+        for position, item in enumerate(self._shaped(key, list, "a list") or ()):
+            path = index(join(self.path, key), position)
+            if isinstance(item, Mapping):
+                yield Entry(item, path, self.scope, self.problems)
+            else:
+                self.problems.add(path, "must be an object")
+
+    def tell_rest(self, reasons: Mapping[str, str]) -> None:
+        """Report every key that was not read, and so not converted."""
+        for key in self.raw:
+            if key not in self.asked:
+                self.problems.add(join(self.path, str(key)), reasons.get(str(key), "has no counterpart in a box"))
+
+
+def filled(**fields: Any) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
+
+
+@attrs.frozen
+class Surroundings:
+    """The context of an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
+
+    pods: Mapping[str, Any] | None = None
+    """Labels that select the pods of all workloads; None if there is no workload."""
+    service: tuple[str, Any] | None = None
+    """Name and port of the only Service, as expressions."""
+    labels: Mapping[str, Any] = attrs.field(factory=dict)
+    """Labels that the pods of every workload get in addition to their own."""
+
+
+Builder = Callable[[Entry, str, Surroundings], dict[str, Any]]
+"""A function from an entry, the name of its object and its context to `spec`, `data` and so on."""
+
+
+def _pod(entry: Entry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a pod template: one container, with the fields of the short form."""
+    own = entry.mapping("labels")
+    container = filled(
+        name=name,
+        image=_image(entry),
+        command=entry.texts("command"),
+        args=entry.texts("args"),
+        workingDir=entry.value("workingDirectory"),
+        ports=_ports(entry),
+        env=entry.part("env", list),
+        envFrom=_env_from(entry),
+        resources=_plain(entry, "resources"),
+        securityContext=_plain(entry, "securityContext"),
+        volumeMounts=entry.part("volumeMounts", list),
+        **_probes(entry),
+    )
+    claims = more.pop("volumeMounts", [])
+    if claims:
+        container["volumeMounts"] = [*container.get("volumeMounts", []), *claims]
+    spec = filled(
+        containers=[container],
+        imagePullSecrets=[{"name": secret} for secret in entry.texts("imagePullSecrets")],
+        nodeSelector=entry.mapping("nodeSelector"),
+        securityContext=_plain(entry, "podSecurity"),
+        serviceAccountName=entry.value("serviceAccountName"),
+        volumes=entry.part("volumes", list),
+        **more,
+    )
+    return filled(metadata=filled(labels={**own, **labels}), spec=spec)
+
+
+def _image(entry: Entry) -> Any:
+    image, tag = entry.value("image"), entry.value("tag")
+    if not entry.raw.get("image"):
+        entry.problems.add(entry.path, "has no image")
+    return image if tag is None else f"{image}:{tag}"
+
+
+def _ports(entry: Entry) -> list[dict[str, Any]]:
+    port, protocol = entry.value("port", "int"), entry.value("protocol")
+    return [] if port is None else [filled(containerPort=port, protocol=protocol)]
+
+
+def _env_from(entry: Entry) -> list[dict[str, Any]]:
+    inner = entry.inner("envFrom")
+    if inner is None:
+        return []
+    out = []
+    for key in ("configMapRef", "secretRef"):
+        for source in inner.entries(key):
+            reference = filled(name=source.value("name"), optional=source.take("optional"))
+            out.append(filled(prefix=source.value("prefix"), **{key: reference}))
+            source.tell_rest({})
+    inner.tell_rest({})
+    return out
+
+
+def _plain(entry: Entry, key: str) -> Any:
+    """Return a part that has Kubernetes' own form, unless it names one of Orkestra's profiles."""
+    found = entry.part(key, Mapping)
+    if found is not None and "profile" in found:
+        entry.problems.add(join(join(entry.path, key), "profile"), "is a preset of Orkestra: write its fields")
+        return None
+    return found
+
+
+def _probes(entry: Entry) -> dict[str, Any]:
+    inner = entry.inner("probes")
+    if inner is None:
+        return {}
+    return filled(**{f"{kind}Probe": _probe(inner, kind) for kind in ("startup", "liveness", "readiness")})
+
+
+def _probe(probes: Entry, kind: str) -> Any:
+    probe = probes.inner(kind)
+    if probe is None:
+        return None
+    port, path, how = probe.value("port", "int"), probe.value("path"), probe.take("type")
+    if "profile" in probe.raw or port is None or how not in ("http", "tcp"):
+        probes.problems.add(probe.path, "is not converted: write the probe as Kubernetes has it")
+        return None
+    probe.tell_rest({})
+    return {"httpGet": filled(path=path or "/", port=port)} if how == "http" else {"tcpSocket": {"port": port}}
+
+
+def _workload(entry: Entry, name: str, around: Surroundings, **more: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    pod = {key: more.pop(key) for key in ("volumeMounts",) if key in more}
+    template = _pod(entry, name, {**around.labels, **labels}, **pod)
+    replicas = entry.value("replicas", "int", 1)
+    return {"spec": {"replicas": replicas, "selector": {"matchLabels": labels}, **more, "template": template}}
+
+
+def _deployment(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+    return _workload(entry, name, around, **filled(strategy=_rolling(entry)))
+
+
+def _rolling(entry: Entry) -> Any:
+    rolling = _plain(entry, "rollingUpdate")
+    if not rolling:
+        return None
+    number = {key: int(value) if str(value).isdecimal() else value for key, value in rolling.items()}
+    return {"type": "RollingUpdate", "rollingUpdate": number}
+
+
+def _stateful_set(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+    claims, mounts = [], []
+    for claim in entry.entries("volumeClaimTemplates"):
+        called = claim.value("name", default="data")
+        mounts.append({"name": called, "mountPath": claim.value("mountPath", default="/data")})
+        claims.append({"metadata": {"name": called}, "spec": _claim(claim, "storageClass", "storageSize")})
+        claim.tell_rest({})
+    more = filled(volumeClaimTemplates=claims, volumeMounts=mounts, updateStrategy=_rolling(entry))
+    return _workload(entry, name, around, serviceName=entry.value("serviceName", default=name), **more)
+
+
+def _claim(entry: Entry, storage_class: str, size: str) -> dict[str, Any]:
+    return filled(
+        accessModes=entry.texts("accessModes") or ["ReadWriteOnce"],
+        storageClassName=entry.value(storage_class),
+        volumeMode=entry.value("volumeMode"),
+        volumeName=entry.value("volumeName"),
+        resources={"requests": filled(storage=entry.value(size))},
+    )
+
+
+def _volume_claim(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+    return {"spec": _claim(entry, "storageClassName", "storage")}
+
+
+def _job(entry: Entry, name: str, _around: Surroundings) -> dict[str, Any]:
+    limit = entry.value("backoffLimit", "int", 3)
+    return {"spec": {"backoffLimit": limit, "template": _pod(entry, name, {}, restartPolicy="Never")}}
+
+
+def _cron_job(entry: Entry, name: str, _around: Surroundings) -> dict[str, Any]:
+    policy = entry.value("concurrencyPolicy")
+    spec = filled(
+        schedule=entry.value("schedule"),
+        suspend=entry.value("suspend", "bool"),
+        concurrencyPolicy=policy.capitalize() if policy in ("allow", "forbid", "replace") else policy,
+        startingDeadlineSeconds=entry.value("startingDeadlineSeconds", "int"),
+        successfulJobsHistoryLimit=entry.value("successfulJobsHistoryLimit", "int"),
+        failedJobsHistoryLimit=entry.value("failedJobsHistoryLimit", "int"),
+    )
+    template = _pod(entry, name, {}, restartPolicy="OnFailure")
+    return {"spec": {**spec, "jobTemplate": {"spec": {"template": template}}}}
+
+
+def _one_pod(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+    return {"spec": _pod(entry, name, {**around.labels, "app": name})["spec"]}
+
+
+def _service(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
+    port = entry.value("port", "int")
+    headless = entry.take("headless") is True
+    given = entry.mapping("selector")
+    if port is None:
+        entry.problems.add(entry.path, "has no port")
+    if not given and around.pods is None:
+        entry.problems.add(join(entry.path, "selector"), "there is no workload beside it: say which pods it is for")
+    ports = filled(
+        port=port, targetPort=entry.value("targetPort", "int"), protocol=entry.value("protocol", default=None)
+    )
+    kind = None if headless else entry.value("type")
+    entry.take("type")
+    cluster_ip = "None" if headless else None
+    return {"spec": filled(type=kind, clusterIP=cluster_ip, selector=given or around.pods, ports=[ports])}
+
+
+def _ingress(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
+    name, port = entry.value("serviceName"), entry.value("servicePort", "int")
+    if name is None and around.service is not None:
+        name = around.service[0]
+    if port is None and around.service is not None:
+        port = around.service[1]
+    if name is None or port is None:
+        entry.problems.add(entry.path, "which Service is behind it? Write serviceName and servicePort")
+    backend = {"service": {"name": name, "port": {"number": port}}}
+    path = {
+        "path": entry.value("path", default="/"),
+        "pathType": entry.value("pathType", default="Prefix"),
+        "backend": backend,
+    }
+    rule = filled(host=entry.value("host"), http={"paths": [path]})
+    return {"spec": filled(ingressClassName=entry.value("className"), rules=[rule], tls=_tls(entry))}
+
+
+def _tls(entry: Entry) -> list[dict[str, Any]]:
+    tls = entry.inner("tls")
+    if tls is None:
+        return []
+    if tls.take("create") is True:
+        tls.problems.add(join(tls.path, "create"), "a box makes no certificates: let cert-manager make the Secret")
+    out = filled(secretName=tls.value("secretName"), hosts=tls.texts("hosts"))
+    tls.tell_rest({"validFor": "belongs to the certificate, which a box does not make"})
+    return [out] if out else []
+
+
+def _config_map(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+    return filled(data=entry.mapping("data"))
+
+
+def _secret(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+    return {"type": entry.value("type", default="Opaque"), **filled(stringData=entry.mapping("data"))}
+
+
+def _nothing(_entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+    return {}
+
+
+@attrs.frozen
+class Form:
+    """One of the lists of a Katalog: the kind and the manifest of its entries."""
+
+    api_version: str
+    kind: str
+    suffix: str
+    """The suffix of the default name."""
+    build: Builder
+    once: bool = False
+    """True if created when missing, never changed: Orkestra does not apply these again."""
+    pods: bool = False
+    """True if it runs pods that a Service may expose."""
+    namespaced: bool = True
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "namespaces": Form("v1", "Namespace", "", _nothing, namespaced=False),
+    "secrets": Form("v1", "Secret", "-secret", _secret),
+    "configMaps": Form("v1", "ConfigMap", "-config", _config_map),
+    "serviceAccounts": Form("v1", "ServiceAccount", "", _nothing, once=True),
+    "replicaSets": Form("apps/v1", "ReplicaSet", "", _workload, pods=True),
+    "deployments": Form("apps/v1", "Deployment", "-deployment", _deployment, pods=True),
+    "services": Form("v1", "Service", "-svc", _service),
+    "jobs": Form("batch/v1", "Job", "-job", _job, once=True),
+    "cronJobs": Form("batch/v1", "CronJob", "-cronjob", _cron_job),
+    "statefulSets": Form("apps/v1", "StatefulSet", "", _stateful_set, pods=True),
+    "persistentVolumeClaims": Form("v1", "PersistentVolumeClaim", "", _volume_claim, once=True),
+    "ingresses": Form("networking.k8s.io/v1", "Ingress", "-ingress", _ingress),
+    "pods": Form("v1", "Pod", "-pod", _one_pod, pods=True),
+}
+"""In the order in which Orkestra processes them."""
+
+ALIASES: Final = {key.lower(): key for key in FORMS} | {"pvcs": "persistentVolumeClaims"}
+"""Older spellings."""

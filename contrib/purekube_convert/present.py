@@ -1,0 +1,35 @@
+"""Expressions of kro that read possibly absent fields: kro's reader waits, which a box writes as `.?field.value()`."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from purekube.boxes.functions import FUNCTIONS
+from purekube.cel import CelSyntaxError, CelType, Environment, compile_expression
+
+_STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
+
+
+@attrs.frozen
+class Present:
+    """Makes the waiting explicit.
+
+    `types` are those of the variables; only `self` has a schema that guarantees fields.
+    """
+
+    types: Mapping[str, CelType]
+
+    def text(self, text: str, bound: Mapping[str, CelType]) -> str:
+        """Return the expression with `.?field.value()` for each field of the parent that it reads and may be absent."""
+        try:
+            checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
+        except CelSyntaxError:
+            return text  # the check of the box reports what is wrong with it
+        absences = checked.absences if checked is not None else ()
+        places = {absence.at for absence in absences if absence.path[0] in ("self", *bound)}
+        for at in sorted(places, reverse=True):
+            if (step := _STEP.match(text, at)) is not None:
+                text = f"{text[:at]}.?{step[1]}.value(){text[step.end() :]}"
+        return text

@@ -1,0 +1,572 @@
+"""The conversion of a ResourceGraphDefinition of kro to a box and a definition.
+
+Its expressions are CEL as here; the differences are handled one by one: `schema` is `self`, `each` is the resource
+itself, kro's own functions. In kro a reference to a resource with `readyWhen` waits until that is ready; here a
+reference to a rendered field waits for nothing, so the box says `dependsOn`. A resource is ready there once it exists
+and its own `readyWhen` holds, whatever its kind's rule, and objects are found by labels, whatever their namespace.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.problems import index, join
+from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.model import API_VERSION
+from purekube.boxes.schemas import KnownKind, Schemas, plural_of
+from purekube.boxes.templates import pieces
+from purekube.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
+from purekube.cel.parser import parse
+from purekube.cel.signatures import named
+from purekube.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
+from purekube_convert.definitions import type_of_definition
+from purekube_convert.go_expressions import Scope as PathScope
+from purekube_convert.go_expressions import expression_of_path
+from purekube_convert.go_template import TemplateError
+from purekube_convert.katalog_resources import filled
+from purekube_convert.present import Present
+from purekube_convert.result import BoxPath, Conversion, ConvertedBox, Problems
+from purekube_convert.simple_schema import SimpleSchemas
+
+_GROUP: Final = "kro.run"
+_NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
+_LABEL: Final = 63
+_DEEPEST: Final = 64
+_MOST: Final = 1_000
+_LONGEST: Final = 65_536
+"""The most characters of a text with expressions."""
+_KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
+_HINTS: Final[Mapping[str, str]] = {
+    "omit": "write an optional: a field whose value is optional.none() is left out",
+    "random.seededString": "a box draws random text by `generate`, while it writes",
+    "random.seededInt": "a box draws random text by `generate`, while it writes",
+    "json.unmarshal": "a box cannot take a text apart",
+    "runtime.newCondition": "write it under spec.status.conditions",
+    "runtime.condition": "write an expression over status.conditions",
+}
+_OPTIONAL: Final = ("or", "orValue")
+"""Methods of optional values that are part of CEL."""
+_RENAMED: Final = {"json.marshal": "json"}
+_CONDITION: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "required": ["type", "status", "reason", "lastTransitionTime"],
+    "properties": {
+        **{name: {"type": "string"} for name in ("type", "status", "reason", "message")},
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+    },
+}
+_STATUS: Final[Mapping[str, Any]] = {
+    "observedGeneration": {"type": "integer", "format": "int64"},
+    "conditions": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": _CONDITION,
+    },
+}
+
+
+def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversion:
+    """Convert a ResourceGraphDefinition to a box and the definition of its kind.
+
+    `known` are the kinds of given CRDs.
+    """
+    problems = Problems()
+    spec, meta = document.get("spec"), document.get("metadata")
+    name = str(meta.get("name", "")) if isinstance(meta, Mapping) else ""
+    if not isinstance(spec, Mapping):
+        problems.add("spec", "must be an object")
+        return Conversion((), problems.all())
+    for key in spec:
+        if key not in ("schema", "resources"):
+            problems.add(join("spec", str(key)), "has no counterpart in a box")
+    return Conversion((_Definition(name or "box", spec, problems, known).box(),), problems.all())
+
+
+def _label(name: str) -> str:
+    """Return a valid name of a box: kro's may have dots."""
+    return _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
+
+
+class _Definition:
+    def __init__(self, name: str, spec: Mapping[str, Any], problems: Problems, known: Schemas) -> None:
+        self._name = _label(name)
+        self._problems = problems
+        self._known = known
+        schema = spec.get("schema")
+        self._schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+        if not isinstance(schema, Mapping):
+            problems.add("spec.schema", "must be an object")
+        listed = spec.get("resources")
+        if listed is not None and not isinstance(listed, list):
+            problems.add("spec.resources", "must be a list")
+        self._entries = list(_resources(listed if isinstance(listed, list) else [], problems))
+        self._ids = {entry.id for entry in self._entries}
+        self._waited_for = {entry.id for entry in self._entries if entry.raw.get("readyWhen")}
+        self._notes: dict[BoxPath, str] = {}
+        if self._name != name:
+            self._notes[("metadata", "name")] = f"{name} in kro; a box is named by a DNS label"
+        self._crd = self._definition()
+        self._parent = type_of_definition(self._crd)
+        self._kinds = dict(self._typed())
+        self._present = Present({"self": self._parent, **self._types()})
+        self._items: dict[str, CelType] = {}
+
+    def box(self) -> ConvertedBox:
+        """Return the box and its definition."""
+        resources: list[dict[str, Any]] = []
+        externals: list[dict[str, Any]] = []
+        for entry in self._entries:
+            if "externalRef" in entry.raw:
+                externals.append(self._external(entry))
+            else:
+                resources.append(self._resource(entry, len(resources)))
+        fields = self._fields()
+        spec = filled(
+            crd=f"{self._name}-crd.yaml",
+            kinds=self._declared(),
+            externals=[external for external in externals if external],
+            resources=resources,
+            status={"fields": fields} if fields else None,
+        )
+        box = {"apiVersion": API_VERSION, "kind": "OperatorBox", "metadata": {"name": self._name}, "spec": spec}
+        return ConvertedBox(self._name, box, self._with_status(fields), self._notes)
+
+    # --- the definition of the kind -----------------------------------------------------------------------------------
+
+    def _definition(self) -> dict[str, Any]:
+        raw = self._schema
+        for key in raw:
+            if key not in _SCHEMA_KEYS:
+                self._problems.add(join("spec.schema", str(key)), "has no counterpart in a definition")
+        kind = raw.get("kind")
+        if not isinstance(kind, str) or not kind.isidentifier():
+            self._problems.add("spec.schema.kind", "must be the name of a kind")
+            kind = "Box"
+        group, plural = str(raw.get("group", _GROUP)), _pluralized(kind.lower())
+        types = raw.get("types")
+        schemas = SimpleSchemas(types if isinstance(types, Mapping) else {}, self._problems)
+        spec = schemas.of_object(raw.get("spec", {}), "spec.schema.spec")
+        version = {
+            "name": str(raw.get("apiVersion", "v1alpha1")),
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            **filled(additionalPrinterColumns=raw.get("additionalPrinterColumns")),
+        }
+        if "default" not in spec and "required" not in spec:
+            spec["default"] = {}  # kro accepts an object without a spec
+        version["schema"]["openAPIV3Schema"]["required"] = ["spec"] if "default" not in spec else []
+        names = filled(
+            plural=plural,
+            singular=kind.lower(),
+            kind=kind,
+            listKind=f"{kind}List",
+            shortNames=raw.get("shortNames"),
+            categories=raw.get("categories"),
+        )
+        extra = raw.get("metadata")
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}", **(extra if isinstance(extra, Mapping) else {})},
+            "spec": {
+                "group": group,
+                "scope": str(raw.get("scope", "Namespaced")),
+                "names": names,
+                "versions": [version],
+            },
+        }
+
+    def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition with the status, whose types are those of the expressions."""
+        openapi = self._crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
+        own = {name: _inferred(value, environment) for name, value in fields.items()}
+        openapi["properties"]["status"] = {"type": "object", "properties": {**_STATUS, **own}}
+        return self._crd
+
+    def _types(self) -> dict[str, CelType]:
+        types = {entry.id: DYN if known is None else known.type for entry, known in self._kinds.items()}
+        loops = {entry.id for entry in self._kinds if entry.raw.get("forEach")}
+        return {name: list_of(found) if name in loops else found for name, found in types.items()}
+
+    def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
+        """Yield every entry with its kind; None if the kind is unknown."""
+        for entry in self._entries:
+            yield entry, self._known.find(*_type_meta(entry))
+
+    def _declared(self) -> list[dict[str, Any]]:
+        """Return the unknown kinds. kro finds them in a cluster; plurals are what kubectl would guess."""
+        unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
+        said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
+        if said:
+            self._notes[("spec", "kinds")] = (
+                "plurals and scopes are guesses, since no CRD of these kinds was given: look, or convert with --crds"
+            )
+        return [{"apiVersion": version, "kind": kind, "plural": plural_of(kind)} for version, kind in said]
+
+    def _fields(self) -> dict[str, Any]:
+        raw = self._schema.get("status")
+        if raw is None:
+            return {}
+        if not isinstance(raw, Mapping):
+            self._problems.add("spec.schema.status", "must be an object of fields")
+            return {}
+        out: dict[str, Any] = {}
+        for key, value in raw.items():
+            path = join("spec.schema.status", str(key))
+            if key in ("conditions", "state"):
+                hint = "write them under spec.status.conditions" if key == "conditions" else "a box tells conditions"
+                self._problems.add(path, f"is not converted: {hint}")
+            else:
+                out[str(key)] = self._template(value, path, set())
+        return out
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    def _external(self, entry: "_Entry") -> dict[str, Any]:
+        raw, path = entry.raw["externalRef"], join(entry.path, "externalRef")
+        meta = raw.get("metadata") if isinstance(raw, Mapping) else None
+        if not isinstance(raw, Mapping) or not isinstance(meta, Mapping):
+            self._problems.add(path, "must be an object with apiVersion, kind and metadata")
+            return {}
+        if "selector" in meta:
+            self._problems.add(f"{path}.metadata.selector", "a box reads externals by name, not by labels")
+            return {}
+        self._tell_rest(entry, ("externalRef", "readyWhen"))
+        found = self._template(meta, join(path, "metadata"), set())
+        head = filled(id=entry.id, apiVersion=raw.get("apiVersion"), kind=raw.get("kind"), metadata=found)
+        return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen"))}
+
+    def _resource(self, entry: "_Entry", position: int) -> dict[str, Any]:
+        loop = self._loop(entry)
+        bound = frozenset(loop) - {"key"} if loop else frozenset[str]()
+        referred: set[str] = set()
+        include = self._expressions(entry, "includeWhen", bound)
+        template = self._template(entry.raw.get("template"), join(entry.path, "template"), referred, bound)
+        if not isinstance(template, Mapping):
+            self._problems.add(join(entry.path, "template"), "must be a manifest")
+        waits = sorted((referred & self._waited_for) - {entry.id})
+        if waits:
+            self._notes[("spec", "resources", position, "dependsOn")] = (
+                "kro waits for readyWhen of whatever a template refers to"
+            )
+        self._tell_rest(entry, ("template", "readyWhen", "includeWhen", "forEach"))
+        return filled(
+            id=entry.id,
+            includeWhen=include,
+            forEach=loop,
+            dependsOn=waits,
+            readyWhen=self._expressions(entry, "readyWhen", bound),
+            readiness="Exists",
+            owner="Label" if self._is_elsewhere(entry) else None,
+            template=template,
+        )
+
+    def _is_elsewhere(self, entry: "_Entry") -> bool:
+        """Report whether its objects cannot have an owner reference: they may be outside the parent's namespace."""
+        known = self._kinds[entry]
+        meta = get_path(entry.raw, "template", "metadata")
+        namespace = str(get_path(meta, "namespace") or "")
+        away = namespace and re.sub(r"\s", "", namespace) != "${schema.metadata.namespace}"
+        if self._crd["spec"]["scope"] == "Cluster":
+            return False
+        return bool(away) or (known is not None and not known.kind.namespaced)
+
+    def _tell_rest(self, entry: "_Entry", read: Sequence[str]) -> None:
+        for key in entry.raw:
+            if key != "id" and key not in read:
+                known = "has no meaning beside it" if key in _KNOWN else "has no counterpart in a box"
+                self._problems.add(join(entry.path, str(key)), known)
+
+    def _loop(self, entry: "_Entry") -> dict[str, Any] | None:
+        raw = entry.raw.get("forEach")
+        path = join(entry.path, "forEach")
+        if raw is None or raw == []:
+            return None
+        items = list(raw) if isinstance(raw, list) else []
+        pairs = [pair for item in items if isinstance(item, Mapping) for pair in item.items()]
+        if len(items) != 1 or len(pairs) != 1:
+            what = "a box goes over one list: make the combinations in one expression, with map and flatten"
+            self._problems.add(path, what if len(pairs) > 1 else "must be a list of one variable with its list")
+            return None
+        variable, listed = str(pairs[0][0]), pairs[0][1]
+        over = self._text(listed, f"{path}[0].{variable}", set()) if isinstance(listed, str) else None
+        return None if over is None else {variable: over, "key": self._key(entry, variable, str(over), path)}
+
+    def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
+        """Return the key of an item: kro uses its position in the list, a box a value of the item."""
+        item = DYN
+        try:
+            environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
+            item = compile_expression(over[2:-1], environment).type.item
+        except CelSyntaxError:
+            pass
+        self._items[variable] = item
+        if item.name in ("string", "int"):
+            return f"${{{variable}}}" if item.name == "string" else f"${{string({variable})}}"
+        if item.fields is not None and "name" in item.fields and not item.fields["name"].optional:
+            return f"${{{variable}.name}}"
+        template = entry.raw.get("template")
+        meta = template.get("metadata") if isinstance(template, Mapping) else None
+        name = meta.get("name") if isinstance(meta, Mapping) else None
+        if isinstance(name, str):
+            return str(self._text(name, join(path, "key"), set(), frozenset((variable,))))
+        self._problems.add(path, "what tells the items apart? Their objects have no name")
+        return f"${{{variable}}}"
+
+    # --- expressions --------------------------------------------------------------------------------------------------
+
+    def _expressions(self, entry: "_Entry", key: str, bound: frozenset[str] = frozenset()) -> list[Any]:
+        raw = entry.raw.get(key)
+        if raw is None:
+            return []
+        if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
+            self._problems.add(join(entry.path, key), "must be a list of expressions")
+            return []
+        each = {"each": entry.id} if entry.raw.get("forEach") else {}
+        return [
+            self._text(item, index(join(entry.path, key), position), set(), bound, each)
+            for position, item in enumerate(raw)
+        ]
+
+    def _template(
+        self, raw: Any, path: str, referred: set[str], bound: frozenset[str] = frozenset(), depth: int = 0
+    ) -> Any:
+        if depth > _DEEPEST:
+            self._problems.add(path, f"is nested more than {_DEEPEST} levels deep")
+            return None
+        match raw:
+            case Mapping():
+                return {
+                    str(key): self._template(value, join(path, str(key)), referred, bound, depth + 1)
+                    for key, value in raw.items()
+                }
+            case list():
+                return [
+                    self._template(value, index(path, position), referred, bound, depth + 1)
+                    for position, value in enumerate(raw)
+                ]
+            case str():
+                return self._text(raw, path, referred, bound)
+        return raw
+
+    def _text(
+        self,
+        text: str,
+        path: str,
+        referred: set[str],
+        bound: frozenset[str] = frozenset(),
+        renamed: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return a text with its expressions rewritten; unchanged if one of them cannot be.
+
+        kro waits for a field that is absent; so does a box if the expression says `.?field.value()`.
+        """
+        if len(text) > _LONGEST:
+            self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
+            return text
+        try:
+            found = pieces(text)
+            out = []
+            alone = len(found) == 1 and not path.endswith("metadata.name")
+            for piece in found:
+                if not piece.is_expression:
+                    out.append(piece.text.replace("${", "$${"))
+                    continue
+                rewritten = rewrite(piece.text, {"schema": "self", **(renamed or {})}, bound)
+                referred |= rewritten.names & self._ids
+                for problem in rewritten.problems:
+                    self._problems.add(path, problem)
+                said = self._whole(rewritten.text) if alone else rewritten.text
+                out.append(f"${{{self._present.text(said, {name: self._items.get(name, DYN) for name in bound})}}}")
+            return "".join(out)
+        except CelSyntaxError as error:
+            self._problems.add(path, str(error))
+            return text
+
+    def _whole(self, text: str) -> str:
+        """Return a path of the parent as an optional where it may be absent, so that its field is then left out."""
+        steps = text.split(".")
+        if steps[0] != "self" or not all(step.isidentifier() for step in steps):
+            return text
+        try:
+            return expression_of_path(steps[1:], PathScope(self._parent)).text if len(steps) > 1 else text
+        except TemplateError:
+            return text
+
+
+_SCHEMA_KEYS: Final = frozenset(
+    (
+        "apiVersion",
+        "kind",
+        "group",
+        "spec",
+        "types",
+        "status",
+        "scope",
+        "additionalPrinterColumns",
+        "shortNames",
+        "categories",
+        "metadata",
+    )
+)
+
+
+@attrs.frozen
+class _Entry:
+    """One entry of `resources`; entries are compared by id and path."""
+
+    id: str
+    raw: Mapping[str, Any] = attrs.field(eq=False)
+    path: str
+
+
+def _type_meta(entry: _Entry) -> tuple[str, str]:
+    """Return the apiVersion and kind of an entry, "" for a missing one."""
+    place = entry.raw.get("template") or entry.raw.get("externalRef")
+    said = place if isinstance(place, Mapping) else {}
+    return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
+
+
+def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
+    if len(listed) > _MOST:
+        problems.add(index("spec.resources", _MOST), f"is one too many: a definition has at most {_MOST}")
+    for position, raw in enumerate(listed[:_MOST]):
+        path = index("spec.resources", position)
+        name = raw.get("id") if isinstance(raw, Mapping) else None
+        if isinstance(raw, Mapping) and isinstance(name, str) and name.isidentifier():
+            yield _Entry(name, raw, path)
+        else:
+            problems.add(path, "must be an object with an id")
+
+
+def _pluralized(name: str) -> str:
+    """Return the plural of a definition's kind, as kro forms it."""
+    if name.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{name}es"
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}s"
+
+
+@attrs.frozen
+class Rewritten:
+    """An expression in a box's form; the variables that it reads; what could not be rewritten."""
+
+    text: str
+    names: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = frozenset()) -> Rewritten:
+    """Rename variables of an expression, and kro's functions to those of a box. Raises CelSyntaxError.
+
+    A variable that a macro binds is not renamed, whatever its name.
+    """
+    tree = parse(text)
+    edits: dict[int, tuple[str, str]] = {}
+    names: set[str] = set()
+    problems: list[str] = []
+    for node, hidden in _walk(tree, bound):
+        if isinstance(node, Identifier) and node.name not in hidden:
+            names.add(node.name)
+            if node.name in renamed:
+                edits[node.at] = (node.name, renamed[node.name])
+        elif isinstance(node, Call) and (full := _unknown_function(node)):
+            if full in _RENAMED and _written(text, node, full) is not None:
+                edits[_written(text, node, full) or 0] = (full, _RENAMED[full])
+            else:
+                problems.append(f"the function {full} is not known: {_HINTS.get(full, 'see docs/expressions.md')}")
+    for at in sorted(edits, reverse=True):
+        before, after = edits[at]
+        begin = text.index(before, at)
+        text = text[:begin] + after + text[begin + len(before) :]
+    return Rewritten(text, frozenset(names), tuple(dict.fromkeys(problems)))
+
+
+def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression, frozenset[str]]]:
+    """Yield every node with the names that are bound there; namespaces of functions are no variables."""
+    yield node, bound
+    match node:
+        case Macro(_, target, variables, body, transform):
+            yield from _walk(target, bound)
+            for part in (body, transform):
+                if part is not None:
+                    yield from _walk(part, bound | frozenset(variables))
+        case Bind(variable, value, body):
+            yield from _walk(value, bound)
+            yield from _walk(body, bound | {variable})
+        case Call(_, target, arguments) if target is not None and _is_namespace(node):
+            for argument in arguments:
+                yield from _walk(argument, bound)
+        case _:
+            for child in children(node):
+                yield from _walk(child, bound)
+
+
+def _is_namespace(node: Call) -> bool:
+    """Report whether the target of a call is part of the function's name, as in `lists.range`."""
+    full = f"{dotted(node.target)}.{node.name}" if node.target is not None else ""
+    return full in _HINTS or full in _RENAMED or named(FUNCTIONS, full, False, len(node.arguments)) is not None
+
+
+def _unknown_function(node: Call) -> str:
+    """Return the name of a function that a box does not have, otherwise ""."""
+    count = len(node.arguments)
+    if node.target is None:
+        return "" if named(FUNCTIONS, node.name, False, count) else node.name
+    if node.name in _OPTIONAL and count == 1:
+        return ""
+    full = f"{dotted(node.target)}.{node.name}"
+    if _is_namespace(node):
+        return "" if named(FUNCTIONS, full, False, count) else full
+    return "" if named(FUNCTIONS, node.name, True, count) else node.name
+
+
+def _written(text: str, node: Call, full: str) -> int | None:
+    """Return where the full name of a function begins, if it is written without blanks."""
+    begin = node.at - len(full) + len(node.name)
+    return begin if begin >= 0 and text.startswith(full, begin) else None
+
+
+def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
+    """Return the schema of a field of the status, from the types of its expressions."""
+    if isinstance(value, Mapping):
+        return {"type": "object", "properties": {key: _inferred(item, environment) for key, item in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": _inferred(value[0], environment) if value else _schema_of(DYN)}
+    if isinstance(value, str):
+        try:
+            found = pieces(value)
+            if len(found) == 1 and found[0].is_expression:
+                return _schema_of(compile_expression(found[0].text, environment).type)
+        except CelSyntaxError:
+            return _schema_of(DYN)
+        return {"type": "string"}
+    return _schema_of(BOOL) if isinstance(value, bool) else {"type": "integer" if isinstance(value, int) else "number"}
+
+
+def _schema_of(found: CelType, depth: int = 0) -> dict[str, Any]:
+    match found.name:
+        case "string" | "bytes" | "timestamp" | "duration":
+            return {"type": "string"}
+        case "int" | "uint":
+            return {"type": "integer"}
+        case "double":
+            return {"type": "number"}
+        case "bool":
+            return {"type": "boolean"}
+        case "optional":
+            return _schema_of(found.item, depth)
+        case "list" if depth < 4:
+            return {"type": "array", "items": _schema_of(found.item, depth + 1)}
+        case "map" if depth < 4:
+            return {"type": "object", "additionalProperties": _schema_of(found.item, depth + 1)}
+    return {"x-kubernetes-preserve-unknown-fields": True, **({"type": "object"} if found.fields is not None else {})}

@@ -1,0 +1,194 @@
+"""The short schemas of kro: `replicas: integer | default=3 minimum=1` as OpenAPI."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.problems import join
+from purekube_convert.result import Problems
+
+_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "boolean": {"type": "boolean"},
+    "float": {"type": "number"},
+    "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_MARKER: Final = re.compile(r"""\s*(?P<key>\w+)=(?P<value>"(?:[^"\\]|\\.)*"|\{.*?\}|\[.*?\]|[^\s"]*)""", re.DOTALL)
+_MAP: Final = re.compile(r"map\[string\](.+)")
+_NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_DEEPEST: Final = 16
+_MOST_FIELDS: Final = 2_000
+_LONGEST: Final = 8_192
+
+
+class SimpleSchemaError(ValueError):
+    """A field that cannot be read."""
+
+
+@attrs.define
+class SimpleSchemas:
+    """A reader of short schemas; `types` are those that the definition names itself."""
+
+    types: Mapping[str, Any]
+    problems: Problems
+    _fields: int = 0
+
+    def of_object(self, raw: Any, path: str, depth: int = 0) -> dict[str, Any]:
+        """Return the schema of an object from a mapping of its fields.
+
+        As in kro, an absent object is created if one of its fields has a default and none is required.
+        """
+        if not isinstance(raw, Mapping):
+            self.problems.add(path, "must be an object of fields")
+            return dict(_TYPES["object"])
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for name, field in raw.items():
+            found = self._field(field, join(path, str(name)), depth)
+            if found is not None:
+                properties[str(name)] = found[0]
+                required += [str(name)] if found[1] else []
+        out: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            return {**out, "required": required}
+        return {**out, "default": {}} if any("default" in field for field in properties.values()) else out
+
+    def _field(self, raw: Any, path: str, depth: int) -> tuple[dict[str, Any], bool] | None:
+        """Return the schema of a field, and whether it is required."""
+        self._fields += 1
+        try:
+            if self._fields > _MOST_FIELDS:
+                raise SimpleSchemaError(f"a definition has at most {_MOST_FIELDS} fields")
+            if depth > _DEEPEST:
+                raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
+            if isinstance(raw, Mapping):
+                return self.of_object(raw, path, depth + 1), False
+            if not isinstance(raw, str):
+                raise SimpleSchemaError("must be the name of a type, or an object of fields")
+            if len(raw) > _LONGEST:
+                raise SimpleSchemaError(f"has {len(raw)} characters; a field has at most {_LONGEST}")
+            name, _, markers = raw.partition("|")
+            declared = self.types.get(name.strip())
+            schema, required = (
+                self._alias(name.strip(), declared, path, depth)
+                if isinstance(declared, str)
+                else (self._type(name.strip(), path, depth), False)
+            )
+            marked, itself = self._marked(schema, markers)
+            return marked, required or itself
+        except SimpleSchemaError as error:
+            self.problems.add(path, str(error))
+            return None
+
+    def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
+        """Return the schema of a type that is another one with markers, which the field has too."""
+        if depth > _DEEPEST:
+            raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
+        found = self._field(declared, path, depth + 1)
+        if found is None:
+            raise SimpleSchemaError(f"the type {name[:40]!r} cannot be read")
+        return found
+
+    def _type(self, name: str, path: str, depth: int) -> dict[str, Any]:
+        if depth > _DEEPEST:
+            raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
+        if name in _TYPES:
+            return dict(_TYPES[name])
+        if name.startswith("[]"):
+            return {"type": "array", "items": self._type(name[2:].strip(), path, depth + 1)}
+        if (found := _MAP.fullmatch(name)) is not None:
+            return {"type": "object", "additionalProperties": self._type(found[1].strip(), path, depth + 1)}
+        if name not in self.types:
+            raise SimpleSchemaError(f"the type {name[:40]!r} is not known")
+        declared = self.types[name]
+        if isinstance(declared, str):
+            return self._alias(name, declared, path, depth + 1)[0]
+        return self.of_object(declared, path, depth + 1)
+
+    def _marked(self, schema: dict[str, Any], markers: str) -> tuple[dict[str, Any], bool]:
+        required = False
+        for key, value in _markers(markers):
+            if key == "required":
+                required = value == "true"
+            elif key in _NUMBERS:
+                schema[key] = _value(value, _TYPES["float"] if "." in value else _TYPES["integer"])
+            elif key in _KEYWORDS:
+                _KEYWORDS[key](schema, value)
+            else:
+                raise SimpleSchemaError(f"the marker {key[:40]!r} is not known")
+        return schema, required
+
+
+def _rule(schema: dict[str, Any], rule: str, message: str = "") -> None:
+    found = {"rule": rule, "message": message} if message else {"rule": rule}
+    schema.setdefault("x-kubernetes-validations", []).append(found)
+
+
+def _immutable(schema: dict[str, Any], value: str) -> None:
+    if value == "true":
+        _rule(schema, "self == oldSelf", "is immutable")
+
+
+def _unique(schema: dict[str, Any], value: str) -> None:
+    if value == "true":
+        schema["x-kubernetes-list-type"] = "set"
+
+
+def _enumerated(schema: dict[str, Any], value: str) -> None:
+    schema["enum"] = [_value(item.strip(), schema) for item in value.split(",")]
+
+
+_KEYWORDS: Final[Mapping[str, Callable[[dict[str, Any], str], Any]]] = {
+    "default": lambda schema, value: schema.update(default=_value(value, schema)),
+    "description": lambda schema, value: schema.update(description=value),
+    "pattern": lambda schema, value: schema.update(pattern=value),
+    "enum": _enumerated,
+    "uniqueItems": _unique,
+    "listType": lambda schema, value: schema.update({"x-kubernetes-list-type": value}),
+    "listMapKey": lambda schema, value: schema.setdefault("x-kubernetes-list-map-keys", []).append(value),
+    "immutable": _immutable,
+    "validation": _rule,
+}
+"""Functions that apply a marker to a schema."""
+
+
+def _markers(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _MARKER.match(text, at)
+        if match is None:
+            if text[at] == "|" or text[at].isspace():  # several markers may be separated by bars
+                at += 1
+                continue
+            raise SimpleSchemaError(f"cannot read the markers at {text[at : at + 40]!r}")
+        at = match.end()
+        value = match["value"]
+        yield match["key"], _unquoted(value) if value.startswith('"') else value
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), value[1:-1])
+
+
+def _value(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return a constant of a marker in the type of its field."""
+    try:
+        match schema.get("type"):
+            case "integer":
+                return int(text)
+            case "number":
+                return float(text)
+            case "boolean" if text in ("true", "false"):
+                return text == "true"
+            case "array" | "object":
+                return msgspec.json.decode(text)
+            case "string":
+                return text
+    except (ValueError, msgspec.MsgspecError):
+        pass
+    raise SimpleSchemaError(f"{text[:40]!r} is no value of type {schema.get('type')}")

@@ -1,0 +1,124 @@
+"""Changes of conditions, as Kubernetes Events and the control plane both report them (RES-4, REC-1).
+
+A transition is a change of status or reason. `merge_conditions` is the only place that sets times. No two transitions
+of a condition have the same time, whatever the clock does, since it distinguishes events (PULL-6).
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.timestamps import exact_time, parse_time
+
+
+@attrs.frozen
+class Wanted:
+    """A condition as a decision wants it, without times. `observed_generation` None means the current one."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+    observed_generation: int | None = None
+
+
+@attrs.frozen
+class Transition:
+    """One condition that changed its status or reason; `previous` is None for a new one."""
+
+    previous: Condition | None
+    condition: Condition
+
+
+def merge_conditions(
+    previous: Sequence[Condition], wanted: Iterable[Wanted | Condition], *, generation: int, now: str
+) -> tuple[Condition, ...]:
+    """Return conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
+
+    The result has the order of `wanted`, where a Condition is taken unchanged. Previous conditions that are not wanted
+    are left out.
+    """
+    before = {condition.type: condition for condition in previous}
+    return tuple(
+        want if isinstance(want, Condition) else _timed(before.get(want.type), want, generation, now) for want in wanted
+    )
+
+
+def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Condition:
+    since = old is not None and old.status == want.status and old.last_transition_time
+    observed = generation if want.observed_generation is None else want.observed_generation
+    return Condition(
+        type=want.type,
+        status=want.status,
+        reason=want.reason,
+        message=want.message,
+        last_transition_time=old.last_transition_time if old is not None and since else now,
+        observed_generation=observed,
+        reason_transition_time=_reason_time(old, want, now),
+    )
+
+
+def _reason_time(old: Condition | None, want: Wanted, now: str) -> str | None:
+    """Return when the reason began, if `lastTransitionTime` does not show it."""
+    if old is None:
+        return None
+    if (old.status, old.reason) == (want.status, want.reason):
+        return old.reason_transition_time
+    before, at = _moment(old), _parsed(now)
+    if before is None or at is None:
+        return now if old.status == want.status else None
+    if at > before:
+        return now if old.status == want.status else None
+    return exact_time(before + timedelta(microseconds=1))
+
+
+def _moment(condition: Condition) -> datetime | None:
+    return _parsed(condition.reason_transition_time or condition.last_transition_time)
+
+
+def _parsed(text: str) -> datetime | None:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
+def same_but_times(
+    left: Sequence[Condition], right: Sequence[Condition], *, but_messages_of: Container[str] = ()
+) -> bool:
+    """Compare two sets of conditions without regard to order and times (REC-6).
+
+    The messages of the types in `but_messages_of` are not compared either.
+    """
+    return _facts(left, but_messages_of) == _facts(right, but_messages_of)
+
+
+def are_there(wanted: Iterable[Wanted | Condition], conditions: Sequence[Condition], *, generation: int) -> bool:
+    """Report whether `conditions` equal the wanted ones: `merge_conditions` would change no more than order."""
+    asked = {
+        w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in wanted
+    }
+    return asked == _facts(conditions, ())
+
+
+def _is_of_now(wanted: Wanted | Condition) -> bool:
+    return wanted.observed_generation is None and not isinstance(wanted, Condition)
+
+
+def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str, tuple[object, ...]]:
+    return {
+        c.type: (c.status, c.reason, c.observed_generation, "" if c.type in silent else c.message) for c in conditions
+    }
+
+
+def transitions(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Transition, ...]:
+    """Return the changes from `before` to `after`, in the order of `after`. A removed condition is no transition."""
+    old = {condition.type: condition for condition in before}
+    return tuple(
+        Transition(previous, condition)
+        for condition in after
+        if (previous := old.get(condition.type)) is None
+        or (previous.status, previous.reason) != (condition.status, condition.reason)
+    )

@@ -1,0 +1,115 @@
+"""CustomResourceDefinitions, built from a kind, its schemas and its columns in `kubectl get` (RES-6)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+
+
+@attrs.frozen
+class Column:
+    """One column of `kubectl get`. With a `priority` above 0 it shows only with `-o wide`."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    priority: int = 0
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the column as a CRD has it."""
+        column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
+        return {**column, "priority": self.priority} if self.priority else column
+
+
+_STEP: Final = re.compile(r"""\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?""")
+
+
+def text_at(manifest: Manifest, json_path: str) -> str:
+    """Return the text that a column of type string shows of an object; empty if there is none.
+
+    It reads paths of fields, and of fields of one condition; our columns have no other paths.
+    """
+    value: Any = manifest
+    for field, condition_type in _STEP.findall(json_path):
+        value = get_path(value, field)
+        if condition_type:
+            listed = value if isinstance(value, list) else ()
+            value = next((each for each in listed if get_path(each, "type") == condition_type), None)
+    return value if isinstance(value, str) else ""
+
+
+def condition_path(condition_type: str, field: str) -> str:
+    """Return the JSON path of a field of one condition."""
+    return f'.status.conditions[?(@.type=="{condition_type}")].{field}'
+
+
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+@attrs.frozen
+class Definition:
+    """A kind with one served version. `rules` holds the `x-kubernetes-validations` of whole objects, if any."""
+
+    kind: Kind
+    description: str
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    columns: Sequence[Column] = ()
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    rules: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the CRD."""
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.kind.crd_name},
+            "spec": {
+                "group": self.kind.group,
+                "scope": "Namespaced" if self.kind.namespaced else "Cluster",
+                "names": self._names(),
+                "versions": [self.version()],
+            },
+        }
+
+    def _names(self) -> dict[str, Any]:
+        kind = self.kind
+        names = {
+            "kind": kind.kind,
+            "listKind": f"{kind.kind}List",
+            "plural": kind.plural,
+            "singular": kind.kind.lower(),
+        }
+        lists = {"categories": list(self.categories), "shortNames": list(self.short_names)}
+        return {**names, **{name: given for name, given in lists.items() if given}}
+
+    def version(self) -> dict[str, Any]:
+        """Return the entry in `spec.versions`, which is the stored version."""
+        return {
+            "name": self.kind.version,
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [column.manifest() for column in self.columns],
+            "schema": {"openAPIV3Schema": self.schema()},
+        }
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema of whole objects."""
+        return {
+            "type": "object",
+            "description": self.description,
+            "required": ["spec"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "spec": self.spec,
+                "status": self.status,
+            },
+            **self.rules,
+        }

@@ -1,0 +1,111 @@
+"""Fields of our own kinds: one declaration gives the attribute, its JSON name, its schema and its documentation.
+
+The CRD generator, the admission checks and the strict validation read what `schema_field` recorded (RES-6: the classes
+are the single source). JSON names are the attribute names in camelCase. Rules of a whole object are in its class as
+`CEL_RULES: ClassVar[tuple[CelRule, ...]]`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.formats import FORMS
+
+
+@attrs.frozen
+class CelRule:
+    """One `x-kubernetes-validations` entry, and the same rule for the admission checks (RES-6).
+
+    `holds(value, old)` judges attrs values as `rule` judges JSON; `old` is None except for a transition rule, which
+    mentions `oldSelf` and is evaluated only if there was a value before. `field_path` (`.chart`) is the field to blame,
+    below the object that has the rule.
+    """
+
+    rule: str
+    message: str
+    holds: Callable[[Any, Any], bool] = attrs.field(eq=False, repr=False)
+    field_path: str = ""
+    reason: str = "FieldValueInvalid"
+    message_of: Callable[[Any], str] | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def is_transition(self) -> bool:
+        """True if the rule compares with the previous object."""
+        return "oldSelf" in self.rule
+
+    def refusal(self, value: Any) -> str:
+        """Return the message for this very `value`. The API server gives `message` for every value."""
+        return self.message if self.message_of is None else self.message_of(value)
+
+
+def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
+    """Return the rule that the text has one of the known forms, in words; the keyword `pattern` would show the pattern.
+
+    `of` is the field for a rule on the whole object: the API server then repeats no value.
+    """
+    form = FORMS[pattern]
+    form = attrs.evolve(form, example=example) if example else form
+    in_cel = pattern.replace("\\", "\\\\").replace("'", "\\'")
+    return CelRule(
+        f"self{f'.{of}' if of else ''}.matches('{in_cel}')",
+        form.message,
+        holds=lambda new, _: form.fits(getattr(new, of) if of else new),
+        field_path=f".{of}" if of else "",
+        message_of=lambda new: form.refusal(getattr(new, of) if of else new),
+    )
+
+
+def immutable() -> CelRule:
+    """Return the rule that the field keeps its first value."""
+    return CelRule("self == oldSelf", "is immutable", holds=lambda new, old: bool(new == old))
+
+
+def camel(name: str) -> str:
+    """Return the JSON name of an attribute: `service_account_name` becomes `serviceAccountName`."""
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+def schema_field(
+    doc: str,
+    *,
+    default: Any = attrs.NOTHING,
+    schema: Mapping[str, Any] | None = None,
+    rules: Sequence[CelRule] = (),
+    publish_default: bool = False,
+    secret: bool = False,
+) -> Any:
+    """Return an attrs field that also knows its OpenAPI schema.
+
+    `doc` becomes the description; `schema` is merged over what the type implies (pattern, maxLength, list type, …);
+    `rules` become CEL rules of this field; `publish_default` writes the default into the CRD, so that the API server
+    fills it in. A field without default is required. A `secret` one does not show in a `repr`.
+    """
+    meta = {
+        "doc": doc,
+        "schema": dict(schema or {}),
+        "rules": tuple(rules),
+        "publish_default": publish_default,
+    }
+    return attrs.field(default=default, metadata=meta, repr=not secret)
+
+
+def observed_generation_field() -> Any:
+    """Return the field `observedGeneration` of a status (REC-7)."""
+    return schema_field("metadata.generation the status was decided from.", default=None, schema={"format": "int64"})
+
+
+def observed_request_field() -> Any:
+    """Return the field `observedRequest` of a status: requests need not move the generation (PULL-3)."""
+    return schema_field(
+        "Stands for the last request that the status was decided with: the job's key and the retry it asks for.",
+        default=None,
+        schema={"maxLength": 64},
+    )
+
+
+def conditions_field() -> Any:
+    """Return the field `conditions` of a status: one of each type (RES-4)."""
+    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    return schema_field("Conditions by type.", default=(), schema=schema)

@@ -1,0 +1,130 @@
+r"""The forms that texts of a manifest have: for machines as patterns, for people in words (RES-6).
+
+Patterns are of RE2, so that the CRDs can publish them too: no lookaround, `\d` for ASCII only, `$` for the very end.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.secret_material import redact
+
+_LONGEST_QUOTED: Final = 64
+
+
+@attrs.frozen
+class Form:
+    """A form of texts, with the message for a text that does not have it.
+
+    `words` continue a sentence that begins with "must"; `example` has the form. `is_told`: the message may repeat the
+    text.
+    """
+
+    pattern: str
+    words: str
+    example: str
+    is_told: bool = True
+
+    @property
+    def message(self) -> str:
+        """The message for any text without this form."""
+        return f"must {self.words}, such as {self.example}"
+
+    def refusal(self, text: str) -> str:
+        """Return the message for this very text."""
+        return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
+
+    def fits(self, text: str) -> bool:
+        """Report whether `text` has the form."""
+        return matches(self.pattern, text)
+
+
+LONGEST_MATCHED: Final = 65_536
+"""The longest text in characters that may match: for some patterns the engine takes half a gigabyte for a megabyte."""
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Report whether `text` matches; one longer than any field may be does not."""
+    return len(text) <= LONGEST_MATCHED and compiled(pattern).search(text) is not None
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    r"""Compile `pattern` as RE2 means it.
+
+    Python's own `$` also matches before a last newline, and its `\d` matches the digits of any alphabet.
+    """
+    return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
+
+
+def quoted(text: str) -> str:
+    """Quote foreign text in a message: cut, and without secrets."""
+    clean = str(redact(text[: 4 * _LONGEST_QUOTED]))
+    return repr(clean if len(clean) <= _LONGEST_QUOTED else clean[: _LONGEST_QUOTED - 1] + "…")
+
+
+DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+# A part of a path: at most two dots before the first other character, so that `.` and `..` never match.
+_PART: Final = r"\.{0,2}[-_a-zA-Z0-9][-._a-zA-Z0-9]*"
+CHART_NAME: Final = rf"^{_PART}(/{_PART})*$"
+CHART_URL: Final = r"^(oci|https?)://[^\s/]+(/\S*)?$"
+_URL_PART: Final = r"(\.{0,2}[^\s/?#%\\.]|\.{3})[^\s/?#%\\]*"
+# A text that is no address at all gets only that message.
+PLAIN_PATH: Final = rf"^([^/]*|[a-z]+://{_URL_PART}(/{_URL_PART})*/?)$"
+NO_USER: Final = r"^([^@]*|[^/]*//[^@/]*(/.*)?)$"
+EXACT_SEMVER: Final = (
+    r"^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
+    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$"
+)
+LABEL_VALUE: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
+"""The form of a label value that is not empty."""
+OBJECT_KEY: Final = r"^[-._a-zA-Z0-9]+$"
+WEB_URL: Final = r"^https?://\S+$"
+TARGET_VERSION: Final = r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"
+IDENTIFIER: Final = r"^[a-z][a-zA-Z0-9_]*$"
+GO_DURATION: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+
+_ENDS: Final = "a letter or digit at both ends"
+FORMS: Final[Mapping[str, Form]] = {
+    form.pattern: form
+    for form in (
+        Form(DNS_LABEL, f"be lower-case letters, digits and hyphens, with {_ENDS}", "nextcloud"),
+        Form(DNS_SUBDOMAIN, f"be lower-case letters, digits, hyphens and dots, with {_ENDS}", "nextcloud-values"),
+        Form(CHART_NAME, "be the name of a chart, with its path where it has one", "nextcloud or charts/nextcloud"),
+        Form(
+            CHART_URL,
+            "be the address of a registry or repository",
+            "oci://registry.example.com/charts or https://charts.example.com",
+        ),
+        # A user there would end up in the status and in Flux's messages (RES-7): the text is not repeated.
+        Form(
+            NO_USER,
+            "not hold a user or password, which belong in a Secret that secretRef names; give the address alone",
+            "oci://registry.example.com/charts",
+            is_told=False,
+        ),
+        Form(
+            PLAIN_PATH,
+            "have a plain path, without empty parts, without . and .. and without the characters %, ?, # and backslash",
+            "oci://registry.example.com/charts",
+        ),
+        Form(EXACT_SEMVER, "be one exact version, no range and no latest", "6.6.0"),
+        Form(LABEL_VALUE, f"be letters, digits, hyphens, underscores and dots, with {_ENDS}", "cluster-prod-1"),
+        Form(OBJECT_KEY, "be letters, digits, hyphens, underscores and dots", "values.yaml"),
+        Form(WEB_URL, "be the address of a web server", "https://odoo.example.com"),
+        Form(IDENTIFIER, "be a small letter, then letters, digits and _", "web or adminPassword"),
+        Form(GO_DURATION, "be a length of time", "60s or 5m"),
+        Form(TARGET_VERSION, "be the version of an ApplicationInstance", "apps.vworkspace.io/v1alpha1"),
+    )
+}
+
+
+def in_words(pattern: str, text: str) -> str:
+    """Return the message for a `text` that does not match `pattern`. It never repeats the pattern."""
+    form = FORMS.get(pattern)
+    return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)

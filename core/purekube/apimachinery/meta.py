@@ -1,0 +1,84 @@
+"""Object metadata and conditions, as every kind has them (RES-4)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.fields import schema_field
+
+
+class ConditionStatus(StrEnum):
+    """The three values a condition's status can have."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+@attrs.frozen
+class Condition:
+    """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`.
+
+    `reason_transition_time` is set where that does not show when this status and reason began: after a change of the
+    reason alone, and after two changes within a second.
+    """
+
+    type: str = schema_field("Type of condition in CamelCase.", schema={"maxLength": 316})
+    status: ConditionStatus = schema_field("True, False or Unknown.")
+    reason: str = schema_field("Programmatic reason in CamelCase.", schema={"maxLength": 1024, "minLength": 1})
+    message: str = schema_field("Human-readable details.", default="", schema={"maxLength": 32768})
+    last_transition_time: str = schema_field(
+        "When the status last changed.", default="", schema={"format": "date-time"}
+    )
+    observed_generation: int | None = schema_field(
+        "Generation the condition was decided from.", default=None, schema={"format": "int64", "minimum": 0}
+    )
+    reason_transition_time: str | None = schema_field(
+        "When the reason last changed, where the status did not change with it.",
+        default=None,
+        schema={"format": "date-time"},
+    )
+
+
+def condition_json(condition: Condition) -> dict[str, Any]:
+    """Return the condition as in an apply configuration: whole, so that equal statuses are equal JSON."""
+    body = {
+        "type": str(condition.type),
+        "status": str(condition.status),
+        "reason": str(condition.reason),
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "observedGeneration": condition.observed_generation,
+    }
+    since = condition.reason_transition_time
+    return body if since is None else {**body, "reasonTransitionTime": since}
+
+
+@attrs.frozen
+class OwnerReference:
+    """One owner of an object."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+@attrs.frozen
+class ObjectMeta:
+    """The part of metadata that the core reads. Times are RFC 3339 text as the server sent them."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    annotations: Mapping[str, str] = attrs.field(factory=dict)
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None

@@ -1,0 +1,138 @@
+"""OpenAPI schemas of attrs classes, structural as Kubernetes requires (RES-6).
+
+Types give the shape, `schema_field` adds what types cannot express, `CEL_RULES` and field rules become
+`x-kubernetes-validations`. A field without default is required; `X | None` is optional, never nullable.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import attrs
+
+from purekube.apimachinery.fields import CelRule, camel
+from purekube.apimachinery.problems import join
+
+_SCALARS: Final[Mapping[Any, str]] = {str: "string", int: "integer", bool: "boolean", float: "number"}
+_LISTS: Final = (tuple, list, Sequence)
+_MAPPINGS: Final = (Mapping, dict)
+_FREE: Final = "x-kubernetes-preserve-unknown-fields"
+_FITTING: Final = (
+    "str, int, float, bool, int | str, a StrEnum, a Literal of texts, an attrs class, tuple[X, ...], Mapping[str, X],"
+    " Any, or X | None"
+)
+
+
+class SchemaTypeError(TypeError):
+    """A class for which there is no schema; the message has the path of the field."""
+
+
+def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:
+    """Return the schema of an attrs class, its docstring as description.
+
+    `every_default` publishes each default that is a text, a number or a boolean, whether or not its field requests it.
+    Raises SchemaTypeError with the path of a field whose type has no schema.
+    """
+    return _Generator(every_default).object(cls, cls.__name__, ())
+
+
+def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
+    """Return the keyword with `rules`; empty if there are none."""
+    return {"x-kubernetes-validations": [_validation(rule) for rule in rules]} if rules else {}
+
+
+def _validation(rule: CelRule) -> dict[str, str]:
+    entry = {"rule": rule.rule, "message": rule.message, "reason": rule.reason}
+    return {**entry, "fieldPath": rule.field_path} if rule.field_path else entry
+
+
+def inner_type(annotation: Any) -> tuple[Any, bool]:
+    """Return the type next to None in an annotation, and whether None is in it."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation, False
+    others = [one for one in get_args(annotation) if one is not NoneType]
+    optional = len(others) < len(get_args(annotation))
+    return (others[0] if len(others) == 1 else Union[tuple(others)], optional)  # noqa: UP007
+
+
+@attrs.frozen
+class _Generator:
+    every_default: bool
+
+    def object(self, cls: type[Any], path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
+        if cls in above:
+            raise SchemaTypeError(f"{path}: {cls.__name__} holds itself, which the schema of a CRD cannot say")
+        fields = attrs.fields(cls)
+        required = sorted(camel(field.name) for field in fields if field.default is attrs.NOTHING)
+        below = (*above, cls)
+        described = {"description": text} if (text := inspect.cleandoc(cls.__doc__ or "")) else {}
+        schema: dict[str, Any] = {
+            "type": "object",
+            **described,
+            "properties": {camel(field.name): self._field(field, join(path, field.name), below) for field in fields},
+        }
+        if required:
+            schema["required"] = required
+        return {**schema, **validations(getattr(cls, "CEL_RULES", ()))}
+
+    def _field(self, field: "attrs.Attribute[Any]", path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
+        schema = self._type(field.type, path, above)
+        if "doc" in field.metadata:
+            schema = {**schema, "description": field.metadata["doc"]}
+        schema.update(field.metadata.get("schema", {}))
+        if field.metadata.get("publish_default") or (self.every_default and _says_something(field.default)):
+            schema["default"] = field.default.value if isinstance(field.default, StrEnum) else field.default
+        rules = schema.pop("x-kubernetes-validations", [])
+        rules += validations(field.metadata.get("rules", ())).get("x-kubernetes-validations", [])
+        return {**schema, "x-kubernetes-validations": rules} if rules else schema
+
+    def _type(self, annotation: Any, path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
+        annotation, _ = inner_type(annotation)
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if (form := getattr(annotation, "JSON_SCHEMA", None)) is not None:
+            return dict(form)  # a class that is written in several forms has its own schema
+        if annotation is Any:
+            return {_FREE: True}
+        if origin in _LISTS and arguments:
+            return {"type": "array", "items": self._type(_item(arguments, path), path, above)}
+        if origin in _MAPPINGS and arguments[0] is str:
+            return self._mapping(arguments[1], path, above)
+        if origin is Literal and all(isinstance(one, str) for one in arguments):
+            return {"type": "string", "enum": list(arguments)}
+        if origin in (Union, UnionType) and set(arguments) == {int, str}:
+            return {"x-kubernetes-int-or-string": True}
+        if isinstance(annotation, type):
+            return self._class(annotation, path, above)
+        raise _unfitting(annotation, path)
+
+    def _mapping(self, value: Any, path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
+        if value is Any:
+            return {"type": "object", _FREE: True}
+        return {"type": "object", "additionalProperties": self._type(value, path, above)}
+
+    def _class(self, cls: type[Any], path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
+        if attrs.has(cls):
+            return self.object(cls, path, above)
+        if issubclass(cls, StrEnum):
+            return {"type": "string", "enum": [member.value for member in cls]}
+        if cls not in _SCALARS:
+            raise _unfitting(cls, path)
+        return {"type": _SCALARS[cls]}
+
+
+def _item(arguments: tuple[Any, ...], path: str) -> Any:
+    if len(arguments) == 2 and arguments[1] is not Ellipsis:
+        raise SchemaTypeError(f"{path}: a list has items of one type: write tuple[X, ...]")
+    return arguments[0]
+
+
+def _says_something(default: Any) -> bool:
+    """Report whether the API server can fill in a default; an empty text means no more than an absent one."""
+    return isinstance(default, str | int | float) and default != ""
+
+
+def _unfitting(annotation: Any, path: str) -> SchemaTypeError:
+    name = getattr(annotation, "__name__", None) or str(annotation)
+    return SchemaTypeError(f"{path}: {name} has no schema; a field is {_FITTING}")

@@ -1,0 +1,98 @@
+"""The registry of kinds that the operator uses, each named once; informers, RBAC and engines derive from it."""
+
+from typing import Final
+
+from purekube.apimachinery.manifest import Kind
+
+APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
+OPERATION: Final = Kind("ops.vworkspace.io", "v1alpha1", "Operation", "operations")
+CLUSTER: Final = Kind("ops.vworkspace.io", "v1alpha1", "Cluster", "clusters", namespaced=False)
+
+HELM_RELEASE: Final = Kind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
+OCI_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories")
+HELM_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmRepository", "helmrepositories")
+HELM_CHART: Final = Kind("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts")
+
+VELERO_BACKUP: Final = Kind("velero.io", "v1", "Backup", "backups")
+VELERO_RESTORE: Final = Kind("velero.io", "v1", "Restore", "restores")
+WORKFLOW: Final = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
+REPLICATION_SOURCE: Final = Kind("volsync.backube", "v1alpha1", "ReplicationSource", "replicationsources")
+REPLICATION_DESTINATION: Final = Kind(
+    "volsync.backube", "v1alpha1", "ReplicationDestination", "replicationdestinations"
+)
+VOLUME_SNAPSHOT_CLASS: Final = Kind(
+    "snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses", namespaced=False
+)
+VOLUME_SNAPSHOT_CONTENT: Final = Kind(
+    "snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent", "volumesnapshotcontents", namespaced=False
+)
+VOLUME_SNAPSHOT: Final = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
+
+JOB: Final = Kind("batch", "v1", "Job", "jobs")
+PERSISTENT_VOLUME_CLAIM: Final = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
+SECRET: Final = Kind("", "v1", "Secret", "secrets")
+EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
+CORE_EVENT: Final = Kind("", "v1", "Event", "events")
+"""The same objects in the core group, which can select them by the object that they are about."""
+
+POD: Final = Kind("", "v1", "Pod", "pods")
+LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+CUSTOM_RESOURCE_DEFINITION: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+
+OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
+"""The kinds that this project defines; their CRDs are generated from the attrs classes (RES-6)."""
+
+ALL_KINDS: Final = (
+    *OWN_KINDS,
+    HELM_RELEASE,
+    OCI_REPOSITORY,
+    HELM_REPOSITORY,
+    HELM_CHART,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    WORKFLOW,
+    REPLICATION_SOURCE,
+    REPLICATION_DESTINATION,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    NAMESPACE,
+    CONFIG_MAP,
+    SECRET,
+    EVENT,
+    CORE_EVENT,
+    POD,
+    LEASE,
+    CUSTOM_RESOURCE_DEFINITION,
+)
+"""Every kind above."""
+
+DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
+DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
+SERVICE: Final = Kind("", "v1", "Service", "services")
+SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+RESOURCE_QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+ROLE: Final = Kind(RBAC_GROUP, "v1", "Role", "roles")
+ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE: Final = Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+RBAC_KINDS: Final = (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE)
+"""Kinds of charts, and of our own installation: commands read them, decisions do not."""
+
+SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
+"""The prefix of the user names of ServiceAccounts; namespace, colon and name follow."""
+
+
+def service_account_user(namespace: str | None, name: str) -> str:
+    """Return the user name with which the API server knows a ServiceAccount."""
+    return f"{SERVICE_ACCOUNT_USERS}{namespace}:{name}"

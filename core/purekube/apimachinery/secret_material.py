@@ -1,0 +1,284 @@
+"""Secret material: it is refused in inline values, and hidden in all output (RES-7).
+
+One set of words serves both. Values are refused by whole keys, which is exact; text is redacted after any word that
+ends like one of them (`redaction`), which may hide too much and never too little.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice, repeat
+from typing import Any, Final
+
+from purekube.apimachinery.problems import MOST_PROBLEMS, index, join
+from purekube.apimachinery.redaction import LOUD_KEY, PLACEHOLDER, RULES, SIGNS
+
+REDACTED: Final = "***"
+
+_ENDINGS: Final = ("password", "secret", "passwd", "passphrase", "secretaccesskey")
+_WHOLE: Final = frozenset(
+    {
+        *("accesskey", "secretkey", "apikey", "accountkey", "privatekey"),
+        *("token", "accesstoken", "authtoken", "bearertoken", "refreshtoken"),
+    }
+)
+_LAST: Final = frozenset("dteynDTEYN_-")
+"""The last letters of all these words: nearly every key is judged by its last letter."""
+
+_NAMES_A_SECRET: Final = "existingsecret"
+_HARMLESS: Final = frozenset({int, float, bool, type(None)})
+_PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
+
+_DEEPEST: Final = 64
+"""The nesting beyond which a value is hidden as a whole instead of being searched."""
+
+_LONGEST_KEY: Final = 512
+"""The most letters of a key that are examined, from its end, where the words are."""
+
+LONGEST_SHOWN: Final = 4096
+"""The longest text to show, in bytes, unless another limit applies."""
+
+_SHOWN_STEPS: Final = 16
+"""Steps of a path that are shown at either end."""
+
+
+class _Letters(dict[int, int | str]):
+    """A table for `str.translate`: the ASCII letter that a letter resembles. Results are not cached in it."""
+
+    def __missing__(self, code: int) -> int | str:
+        first = unicodedata.normalize("NFKD", chr(code))[0]
+        return first if first.isascii() else code
+
+
+# Letters of Cyrillic and Greek that look like Latin ones; accents and full width are decomposed.
+_LIKE: Final = "аьсԁеһіјкӏмтпорԛѕυνѵԝхуАВСЕНІЈКМОРЅТХУαεικορτχΑΒΕΗΙΚΜΝΟΡΤΥΧıɡ"
+_MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
+_LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
+
+_Child = tuple[str | int, Any, bool]
+"""A step, its value, and whether a text there is a secret."""
+
+_Steps = tuple[Any, str | int] | None
+"""The path to a value: the path to its container, and the last step. Spelled out only for a message."""
+
+
+LONGEST_MESSAGE = 1024
+"""Bytes of a foreign message that are kept (REC-5 row 4)."""
+
+
+def is_secret_key(key: str) -> bool:
+    """Report whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
+
+    A key that names a Secret (`existingSecret…`) is none, whatever it ends in.
+    """
+    if key[-1:].isascii() and key[-1:] not in _LAST:
+        return False
+    folded = _plain(key[-_LONGEST_KEY:]).lower().replace("_", "").replace("-", "")
+    return _NAMES_A_SECRET not in folded and (folded.endswith(_ENDINGS) or folded in _WHOLE)
+
+
+def _plain(text: str) -> str:
+    """Return `text`, equally long, with every letter that looks like an ASCII one replaced by that one."""
+    return text if text.isascii() else text.translate(_LOOKALIKES)
+
+
+def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
+    """Return the paths of leaves of `values` (JSON) that are secret material, in document order, each after `path`.
+
+    Searches objects and lists at any depth, and stops when it has found as many as are reported (RUN-11). Texts and
+    numbers in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts
+    and the placeholder are no material; a PEM private key is, under any key.
+    """
+    return tuple(islice(_find(values, path), MOST_PROBLEMS))
+
+
+def _find(values: Any, path: str) -> Iterator[str]:
+    # A stack instead of recursion: values may be nested as deep as the API server permits.
+    stack: list[tuple[Iterator[_Child], _Steps]] = [(iter([("", values, False)]), None)]
+    while stack:
+        children, way = stack[-1]
+        for step, value, secret in children:
+            if value.__class__ in _HARMLESS and not secret:
+                continue
+            steps = (way, step) if len(stack) > 1 else None
+            if isinstance(value, Mapping):
+                stack.append((_members(value), steps))
+                break
+            if isinstance(value, list | tuple):
+                stack.append((zip(range(len(value)), value, repeat(secret), strict=False), steps))
+                break
+            if _is_material(value, secret):
+                yield _spelled(path, steps)
+        else:
+            stack.pop()
+
+
+def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
+    for key, is_secret in _keys(value):
+        yield str(key), value[key], is_secret
+
+
+def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield each key, and whether it holds a secret: by its own name, or as the `value` next to a secret's name."""
+    named = _names_secret(value)
+    for key in value:
+        yield key, is_secret_key(str(key)) or (named and key == "value")
+
+
+def _names_secret(value: Mapping[Any, Any]) -> bool:
+    name = value.get("name")
+    return isinstance(name, str) and is_secret_key(name)
+
+
+def _is_material(value: Any, secret: bool) -> bool:
+    if isinstance(value, str):
+        is_key = "PRIVATE KEY" in value and _PEM.search(value) is not None
+        return is_key or (secret and value not in ("", PLACEHOLDER))
+    return secret and _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _spelled(path: str, steps: _Steps) -> str:
+    way: list[str | int] = []
+    while steps is not None:
+        steps, step = steps
+        way.append(step)
+    way.reverse()
+    if len(way) > 2 * _SHOWN_STEPS:
+        way[_SHOWN_STEPS:-_SHOWN_STEPS] = ["…"]
+    for step in way:
+        path = index(path, step) if isinstance(step, int) else join(path, step)
+    return path
+
+
+_USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def without_user(url: str) -> str:
+    """Return `url` without user and password; text that is no URL stays unchanged."""
+    return _USER.sub("", url)
+
+
+def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """Return `text` fit to be shown in at most `longest` bytes of UTF-8: cut, then redacted, then cut (RUN-11).
+
+    A word that the first cut went through is hidden if it may have been the start of a secret.
+    """
+    if len(text) > 4 * longest:
+        text = _cut(text, 4 * longest)
+    clean = visible(_redact_text(text, secret=False))
+    return clean if len(clean) * 4 <= longest else clean.encode(errors="replace")[:longest].decode(errors="ignore")
+
+
+def _cut(text: str, longest: int) -> str:
+    text = text[:longest]
+    last = text[max(text.rfind(space) for space in " \t\n\r") + 1 :]
+    return text[: -len(last)] + REDACTED if last and _may_show(_plain(last)) else text
+
+
+_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""C0 and C1 without tab and line break, and characters that change the direction of text or break a line invisibly."""
+
+
+def visible(text: str) -> str:
+    """Return `text` with control characters that affect a terminal written as JSON escapes."""
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def redact(value: Any) -> Any:
+    """Return `value` (text or JSON) with `***` in place of every secret in it. Idempotent, never raises.
+
+    Text: private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims, well-known forms of
+    tokens, and anything after a secret key and `=` or `:`. JSON: values under secret keys, and every text as above. The
+    placeholder stays.
+    """
+    return _redact(value, secret=False, depth=0)
+
+
+def _redact(value: Any, *, secret: bool, depth: int) -> Any:
+    if isinstance(value, str):
+        return _redact_text(value, secret)
+    if depth > _DEEPEST:
+        return REDACTED
+    if isinstance(value, Mapping):
+        named = _names_secret(value)
+        hidden = {key for key in value if _hides(str(key)) or (named and key == "value")}
+        return {key: _redact(item, secret=key in hidden, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redact(item, secret=secret, depth=depth + 1) for item in value]
+    return REDACTED if secret and _is_number(value) else value
+
+
+def _hides(key: str) -> bool:
+    return _remembered_key(key) if len(key) <= _LONGEST_REMEMBERED_KEY else _is_loud(key)
+
+
+def _is_loud(key: str) -> bool:
+    return is_secret_key(key) or LOUD_KEY.search(_plain(key[-_LONGEST_KEY:])) is not None
+
+
+_LONGEST_REMEMBERED_KEY: Final = 64
+_remembered_key = lru_cache(maxsize=1024)(_is_loud)
+"""Log lines and reports have the same few keys, and matching them took most of the time for a line."""
+
+
+def _redact_text(text: str, secret: bool) -> str:
+    if secret:
+        return text if text in ("", PLACEHOLDER) else REDACTED
+    plain = _plain(text)
+    if _may_show(plain):
+        for rule in RULES:
+            text, plain = _hidden(rule, text, plain)
+    return text
+
+
+def _may_show(plain: str) -> bool:
+    lowered = plain.lower()
+    for sign in SIGNS:  # noqa: SIM110 (twice as fast as `any`, and asked of every text in every line of the log)
+        if sign in lowered:
+            return True
+    return False
+
+
+def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
+    """Return `text` and `plain`, of equal length, without what `rule` finds in `plain`."""
+    spans = [_span(match) for match in rule.finditer(plain)]
+    if not spans:
+        return text, plain
+    shown_text = _without(spans, text)
+    return shown_text, shown_text if plain is text else _without(spans, plain)
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    groups = match.re.groupindex
+    start = max([match.start(), *(match.end(name) for name in ("head", "open") if name in groups)])
+    closed = match.start("close") if "close" in groups else -1
+    return start, match.end() if closed < 0 else closed
+
+
+def _without(spans: list[tuple[int, int]], text: str) -> str:
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [text[at:start], REDACTED]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+_LONGEST_REMEMBERED = 512
+"""Characters: Flux's failures may have 32 Ki, and thousands of those would fill the memory of the process."""
+
+
+def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Return a message fit to be shown: redacted, and cut at `longest` bytes of UTF-8.
+
+    Short results are cached, since Flux repeats its messages and redaction takes most of the time of a settled
+    decision.
+    """
+    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
+
+
+_remembered = lru_cache(maxsize=2048)(shown)

@@ -1,0 +1,99 @@
+"""Reading of JSON as attrs values: one generated function on the usual path, every problem with its path on the other.
+
+Every watch event passes it, so only an object that does not fit is read a second time, slowly, to name all its problems
+at once (RES-1 to RES-3).
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from heapq import nsmallest
+from itertools import islice
+from typing import Any, TypeVar
+
+from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
+
+from purekube.apimachinery.converters import FAST, TOLERANT
+from purekube.apimachinery.fields import camel
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
+
+T = TypeVar("T")
+
+
+def structure(cls: type[T], value: Any) -> T:
+    """Read `value` (JSON) as an instance of `cls`; skip unknown fields, treat null as absent.
+
+    Raises ValidationProblems with every problem if it does not fit. Free objects may be shared with `value`, and with
+    other results.
+    """
+    try:
+        return FAST.structure(value, cls)
+    except (TypeError, ValueError, KeyError):
+        return structure_patiently(TOLERANT, cls, value)
+
+
+def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
+    """Read `value` as `cls` with a converter that collects failures. Raises ValidationProblems with them."""
+    try:
+        return converter.structure(value, cls)
+    except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
+        problems = tuple(islice(_problems(error, ""), MOST_PROBLEMS))
+    raise ValidationProblems(problems)
+
+
+def unstructure(value: Any) -> dict[str, Any]:
+    """Return the JSON of an attrs value: camelCase, without nulls and empties where absence means the same.
+
+    Free objects are shared with `value`, not copied.
+    """
+    body: dict[str, Any] = FAST.unstructure(value)
+    return body
+
+
+def _problems(error: BaseException, path: str) -> Iterator[Problem]:
+    match error:
+        case ClassValidationError():
+            noted, others = error.group_exceptions()
+            for inner, note in noted:
+                yield from _problems(inner, join(path, camel(note.name)))
+            for inner in others:
+                yield from _problems(inner, path)
+        case IterableValidationError():
+            for item, item_note in error.group_exceptions()[0]:
+                at = item_note.index
+                yield from _problems(item, join(path, at) if isinstance(at, str) else index(path, int(at)))
+        case ForbiddenExtraKeysError():
+            for name in nsmallest(MOST_PROBLEMS, map(str, error.extra_fields)):
+                yield Problem(join(path, name), "unknown field")
+        case KeyError():
+            yield Problem(path, "is required")
+        case _:
+            yield Problem(path, str(error))
+
+
+def read_meta(manifest: Manifest) -> ObjectMeta:
+    """Read the metadata of any object as far as possible; never raises.
+
+    This serves what must work on an object whose spec does not fit (the finalizer, the gates).
+    """
+    meta = manifest.get("metadata")
+    body = {"name": "", **meta} if isinstance(meta, Mapping) else {"name": ""}
+    try:
+        return structure(ObjectMeta, body)
+    except ValidationProblems as error:
+        unreadable = {problem.path.split("[")[0].split(".")[0] for problem in error.problems}
+        return structure(ObjectMeta, {"name": "", **{k: v for k, v in body.items() if k not in unreadable}})
+
+
+def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
+    """Read the conditions of `types` in the status of any object; malformed ones are left out. Never raises."""
+    conditions = get_path(manifest, "status", "conditions")
+    readable = map(_condition, conditions if isinstance(conditions, list) else ())
+    return tuple(condition for condition in readable if condition is not None and condition.type in types)
+
+
+def _condition(value: Any) -> Condition | None:
+    try:
+        return structure(Condition, value)
+    except ValidationProblems:
+        return None

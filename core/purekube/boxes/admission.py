@@ -1,0 +1,141 @@
+"""The checks of a box's objects that no CRD can make: rules that read more than a CRD shows them, and computed fields
+(PH-8). The admission webhooks carry them out.
+
+Guarantees
+    Pure. An object that is being deleted is let through. A rule with `oldSelf` is evaluated on updates only. An
+    expression that cannot be evaluated refuses the object and is named: no half-filled object is stored.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.problems import Problem
+from purekube.boxes.box import Box, CompiledMutation
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.schemas import CrdVersions, KnownKind
+from purekube.cel import CelError, Environment, Program, compile_expression
+from purekube.cel.values import ABSENT
+
+Patch = list[dict[str, Any]]
+
+_WHOLE: Final = "object"
+"""The subject of a rule without a field."""
+
+
+@attrs.frozen(eq=False)
+class AdmissionRule:
+    """A rule of the webhook. `of_change`: it compares with the old object."""
+
+    program: Program
+    message: str
+    field: str
+    of_change: bool
+
+
+@attrs.frozen(eq=False)
+class BoxAdmission:
+    """The work of the webhooks for a box."""
+
+    name: str
+    kind: Kind
+    rules: tuple[AdmissionRule, ...]
+    mutations: tuple[CompiledMutation, ...]
+
+    @classmethod
+    def of(cls, box: Box) -> "BoxAdmission":
+        """Collect the work for a box; empty if the CRD can do all of it."""
+        plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
+        environment = Environment({"self": plain, "oldSelf": plain})
+        compiled = ((one, compile_expression(one.rule, environment)) for one in box.rules if not one.in_crd)
+        rules = tuple(
+            AdmissionRule(
+                program, one.message, one.field, program.checked is not None and program.checked.uses("oldSelf")
+            )
+            for one, program in compiled
+        )
+        return cls(box.name, box.kind, rules, tuple(one for one in box.mutations if not one.is_default))
+
+    def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
+        """Return what is wrong with an object that is to be stored; `old` is the object that it replaces."""
+        return () if _is_going(new) else tuple(self._broken(new, old))
+
+    def _broken(self, new: Manifest, old: Manifest | None) -> Iterator[Problem]:
+        for rule in self.rules:
+            if rule.of_change and old is None:
+                continue
+            try:
+                held = rule.program.evaluate({"self": new} if old is None else {"self": new, "oldSelf": old})
+            except CelError as error:
+                yield Problem(rule.field or _WHOLE, f"{rule.message} (it cannot be told: {error})")
+                continue
+            if held is not True:
+                yield Problem(rule.field or _WHOLE, rule.message)
+
+    def patch(self, new: Manifest) -> tuple[Patch, tuple[Problem, ...]]:
+        """Return the patch (RFC 6902) that fills in absent fields, and the fields that cannot be filled in."""
+        patch: Patch = []
+        problems: list[Problem] = []
+        made: dict[str, Any] = {}
+        for one in () if _is_going(new) else self.mutations:
+            if get_path(new, *one.path) is not None:
+                continue
+            try:
+                value = one.value.render({"self": new})
+            except ExpressionFailure as failure:
+                problems.append(Problem(".".join(one.path), f"cannot be filled in: {failure.problem}"))
+                continue
+            if value is not ABSENT:
+                patch += _added(new, made, one.path, value)
+        return patch, tuple(problems)
+
+
+def _is_going(manifest: Manifest) -> bool:
+    return get_path(manifest, "metadata", "deletionTimestamp") is not None
+
+
+def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value: Any) -> Patch:
+    """Return the operations that add a value at a path; none if a value on the way is no object."""
+    there: Any = manifest
+    patch: Patch = []
+    for depth, step in enumerate(path[:-1], 1):
+        there = there.get(step) if isinstance(there, Mapping) else None
+        pointer = _pointer(path[:depth])
+        if there is None and pointer not in made:
+            made[pointer] = True
+            patch.append({"op": "add", "path": pointer, "value": {}})
+        elif there is not None and not isinstance(there, Mapping):
+            return []
+    return [*patch, {"op": "add", "path": _pointer(path), "value": value}]
+
+
+def _pointer(path: Sequence[str]) -> str:
+    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+@attrs.frozen
+class WebhookDuties:
+    """The reasons for which a box needs webhooks: versions to convert, number of rules, fields to fill in."""
+
+    versions: tuple[str, ...] = ()
+    rules: int = 0
+    fields: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, box: Box) -> "WebhookDuties":
+        """Collect the reasons for a box; empty if the CRD can do all of it."""
+        return cls(
+            tuple(version.name for version in box.versions if not version.is_storage),
+            sum(not rule.in_crd for rule in box.rules),
+            tuple(".".join(one.path) for one in box.mutations if not one.is_default),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.rules or self.fields)
+
+    def __str__(self) -> str:
+        parts = [f"conversion of {', '.join(self.versions)}"] if self.versions else []
+        parts += [f"{self.rules} rule{'' if self.rules == 1 else 's'}"] if self.rules else []
+        return ", ".join([*parts, *([f"filling in {', '.join(self.fields)}"] if self.fields else [])])

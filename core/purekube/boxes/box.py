@@ -1,0 +1,213 @@
+"""A compiled box: the result of `compile`, which all other modules read (PH-6).
+
+Scopes hold `self`, the parent; every external and resource by its id, as far as it exists: an object, or for a resource
+with `forEach` the list of its objects; and for every `children.<kind>[*]` that is read a list under that name. A
+variable that is not in the scope is missing: its readers wait.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.places import Place
+from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.model import (
+    ApplyMode,
+    GeneratedField,
+    ImmutableMode,
+    KeptIn,
+    OnDelete,
+    OperatorBox,
+    OwnerMode,
+    PruneMode,
+    ReadinessRule,
+)
+from purekube.boxes.templates import Template
+from purekube.composites.composite import SecretUse
+from purekube.graph import Edge
+from purekube.schema import Schema
+
+
+@attrs.frozen(eq=False)
+class TimeGate:
+    """A time after which a gate opens: so many seconds after the result of `time`, a text, maybe an optional one."""
+
+    time: BoxExpression
+    seconds: float
+
+
+@attrs.frozen(eq=False)
+class BoxGate:
+    """A gate of a phase or a resource: open if `expression`, a bool, holds, or one of `times` has come.
+
+    `phase` is empty for a gate of the resource itself.
+    """
+
+    place: Place
+    expression: BoxExpression | None
+    times: tuple[TimeGate, ...] = ()
+    phase: str = ""
+    shown: str = ""
+    """The gate as the file has it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
+    is_choice: bool = False
+    """True if it reads the parent only, or is declared optional: closed, it does not affect Ready (PH-4).
+
+    A gate that opens with time is waited for.
+    """
+
+
+@attrs.frozen(eq=False)
+class Iteration:
+    """The parts of `forEach`: the variable of an item, the list, and the key that identifies an item."""
+
+    variable: str
+    items: BoxExpression
+    key: BoxExpression
+
+
+@attrs.frozen(eq=False)
+class BoxNode:
+    """A resource of the box with its programs."""
+
+    id: str
+    kind: Kind
+    place: Place
+    template: Template
+    asks_namespace: bool = False
+    """True if its namespace is computed: another than the parent's has to consent (RUN-12)."""
+    phase: str = ""
+    schema: Schema | None = None
+    """The schema of its kind; None if it is unknown."""
+    iteration: Iteration | None = None
+    include: tuple[BoxExpression, ...] = ()
+    gates: tuple[BoxGate, ...] = ()
+    ready: tuple[BoxExpression, ...] = ()
+    readiness: ReadinessRule = ReadinessRule.KIND
+    edges: tuple[Edge, ...] = ()
+    apply: ApplyMode = ApplyMode.ALWAYS
+    on_delete: OnDelete = OnDelete.DELETE
+    prune: PruneMode = PruneMode.WHEN_READY
+    on_immutable: ImmutableMode = ImmutableMode.FAIL
+    owner: OwnerMode = OwnerMode.REFERENCE
+    generate: tuple[GeneratedField, ...] = ()
+    roll_on: tuple[str, ...] = ()
+    wave: int = 0
+
+
+@attrs.frozen(eq=False)
+class ExternalNode:
+    """An external: its name comes from `self` alone."""
+
+    id: str
+    kind: Kind
+    place: Place
+    name: Template
+    """The template of `name`, and of `namespace` if one is given."""
+    asks_namespace: bool = False
+    elsewhere: bool = False
+    """True if it may be in another namespace than the parent."""
+    must_agree: bool = False
+    """True for a Secret that a parent names: it has to name the kind (RUN-12)."""
+    schema: Schema | None = None
+    ready: tuple[BoxExpression, ...] = ()
+    fields: tuple[tuple[str, ...], ...] = ()
+    """The paths of it that expressions read; the empty path means all of it."""
+    selector: Mapping[str, Any] = attrs.field(factory=dict)
+    watch: bool = True
+
+
+@attrs.frozen(eq=False)
+class StatusCondition:
+    """A condition of the parent: its status is a bool, reason and message are texts."""
+
+    type: str
+    status: BoxExpression
+    reason: Template
+    message: Template
+
+
+@attrs.frozen
+class BoxRule:
+    """A rule that every parent must satisfy. `in_crd`: a CRD's rule can see all that it reads."""
+
+    rule: str
+    message: str
+    field: str
+    in_crd: bool
+
+
+@attrs.frozen(eq=False)
+class CompiledMutation:
+    """A field of the parent that is filled in if absent. `is_default`: the CRD can do it."""
+
+    path: tuple[str, ...]
+    value: Template
+    is_default: bool
+
+
+@attrs.frozen(eq=False)
+class CompiledVersion:
+    """A version with the templates of its fields, by their paths: `up` reads `old`, `down` reads `self`."""
+
+    name: str
+    up: Mapping[tuple[str, ...], Template]
+    down: Mapping[tuple[str, ...], Template]
+    keeps: KeptIn
+    is_storage: bool = False
+
+
+@attrs.frozen(eq=False)
+class Box:
+    """An operator of one kind. `nodes` are in topological order; `drains` run first when the parent is deleted."""
+
+    name: str
+    kind: Kind
+    model: OperatorBox
+    crd: Manifest
+    """Empty if the kind is installed already and no file describes it."""
+    schema: Schema | None
+    resync: float
+    namespaces: Mapping[str, Any] | None
+    nodes: tuple[BoxNode, ...]
+    drains: tuple[tuple[BoxNode, ...], ...]
+    externals: tuple[ExternalNode, ...]
+    strict_order: bool
+    account: Template | None
+    """The template of the ServiceAccount's name as which children are read and written; None: the operator's own."""
+    status_fields: Mapping[str, Template]
+    """The templates of fields below `status`, by name; a failure of one does not affect the others."""
+    conditions: tuple[StatusCondition, ...]
+    lists: Mapping[str, tuple[str, ...]]
+    """The ids that `children.<kind>[*]` means, by that name."""
+    rules: tuple[BoxRule, ...] = ()
+    mutations: tuple[CompiledMutation, ...] = ()
+    versions: tuple[CompiledVersion, ...] = ()
+
+    secrets: SecretUse = SecretUse.CONTENT
+    """The part of the Secrets that it makes that is read, by an expression or to detect changes."""
+
+    @property
+    def asks_namespaces(self) -> bool:
+        """Report whether a namespace other than the parent's is computed somewhere."""
+        drains = (node for phase in self.drains for node in phase)
+        asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
+            one.asks_namespace for one in self.externals
+        ]
+        return self.kind.namespaced and any(asked)
+
+    @property
+    def field_manager(self) -> str:
+        """The field manager of its objects."""
+        return f"vworkspace-box.{self.name}"
+
+    def node(self, identifier: str) -> BoxNode | None:
+        """Return the resource with an id, including drains."""
+        return self._by_id.get(identifier)
+
+    _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)
+
+    @_by_id.default
+    def _index(self) -> Mapping[str, BoxNode]:
+        return {node.id: node for node in (*self.nodes, *(node for phase in self.drains for node in phase))}

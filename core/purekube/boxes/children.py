@@ -1,0 +1,129 @@
+"""The names `children.<kind>`, `children.<kind>.<id>` and `children.<kind>[*]`, resolved to resources (PH-5).
+
+They are replaced by ids in the tree of an expression when a box is read, so that all later steps know ids only. A kind
+that several resources have is ambiguous, which is an error, not a choice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+import attrs
+
+from purekube.cel import CelSyntaxError
+from purekube.cel.lexer import Token, tokens
+from purekube.cel.syntax import Bind, Expression, Identifier, Index, Macro, Present, Select, rebuilt
+
+T = TypeVar("T")
+
+ROOT: Final = "children"
+_ANY: Final = "_"
+"""The stand-in for `*` between brackets, which CEL does not know; no variable has this name."""
+
+
+@attrs.frozen
+class ChildNames:
+    """The resources by their kinds in small letters: `deployment`."""
+
+    by_kind: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
+        """Make the table from ids and their kinds."""
+        found: dict[str, tuple[str, ...]] = {}
+        for identifier, kind in resources:
+            found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
+        return cls(found)
+
+    @property
+    def lists(self) -> Mapping[str, tuple[str, ...]]:
+        """The ids of each kind under the name of their list in a scope."""
+        return {list_name(kind): ids for kind, ids in self.by_kind.items()}
+
+    def ids_of(self, kind: str) -> tuple[str, ...]:
+        """Return the resources of a kind. Raises LookupError with what to write for a kind that no resource has."""
+        ids = self.by_kind.get(kind.lower(), ())
+        if not ids:
+            near = get_close_matches(kind.lower(), self.by_kind, 1)
+            hint = f"; did you mean children.{near[0]}?" if near else ""
+            raise LookupError(f"no resource of this box is of a kind {kind!r}{hint}")
+        return ids
+
+    def has(self, kind: str, identifier: str) -> bool:
+        """Report whether a resource of that id is of that kind."""
+        return identifier in self.by_kind.get(kind.lower(), ())
+
+    def only(self, kind: str) -> str:
+        """Return the one resource of a kind. Raises LookupError if there are several."""
+        ids = self.ids_of(kind)
+        if len(ids) > 1:
+            named = " or ".join(f"{ROOT}.{kind}.{identifier}" for identifier in ids)
+            raise LookupError(f"several resources are of that kind: write {named}, or {ROOT}.{kind}[*] for all")
+        return ids[0]
+
+    def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
+        """Return a gate's path with an id in place of `children` and the kind. Raises LookupError."""
+        if not steps or steps[0] != ROOT:
+            return list(steps)
+        if len(steps) < 2 or not isinstance(steps[1], str):
+            raise LookupError(f"{ROOT} is read as {ROOT}.<kind>: {', '.join(sorted(self.by_kind))}")
+        kind = steps[1]
+        if len(steps) > 2 and steps[2] in self.ids_of(kind):
+            return list(steps[2:])
+        return [self.only(kind), *steps[2:]]
+
+    def resolve(self, tree: Expression, source: str) -> Expression:
+        """Return the tree with ids in it. Raises CelSyntaxError with the place."""
+        return _Resolver(self, source).visit(tree)
+
+
+def list_name(kind: str) -> str:
+    """Return the name under which a scope has all children of a kind."""
+    return f"{ROOT}.{kind.lower()}[*]"
+
+
+def readable(source: str) -> str:
+    """Return the source with `[*]` as the grammar takes it; every character keeps its place. Raises CelSyntaxError."""
+    if "*" not in source or ROOT not in source:
+        return source
+    found: list[Token] = list(tokens(source))
+    text = list(source)
+    for at in range(len(found) - 5):
+        words = [token.text for token in found[at : at + 6]]
+        if words[0] == ROOT and words[1] == "." and words[3:] == ["[", "*", "]"]:
+            text[found[at + 4].position] = _ANY
+    return "".join(text)
+
+
+@attrs.frozen
+class _Resolver:
+    children: ChildNames
+    source: str
+
+    def visit(self, node: Expression) -> Expression:
+        match node:
+            case Index(Select(Identifier("children"), kind), Identifier("_")):
+                self._looked_up(self.children.ids_of, kind, node)
+                return Identifier(list_name(kind), at=node.at)
+            case Select(Select(Identifier("children"), kind), name) if name in self.children.by_kind.get(
+                kind.lower(), ()
+            ):
+                return Identifier(name, at=node.at)
+            case Select(Identifier("children"), kind):
+                return Identifier(self._looked_up(self.children.only, kind, node), at=node.at)
+            case Present(Identifier("children"), kind):
+                raise CelSyntaxError(f"write has({ROOT}.{kind}.metadata): has() asks for a field", self.source, node.at)
+            case Identifier("children"):
+                kinds = ", ".join(sorted(self.children.by_kind)) or "there is none"
+                raise CelSyntaxError(f"{ROOT} is read as {ROOT}.<kind>: {kinds}", self.source, node.at)
+            case Macro(_, _, names) if ROOT in names:
+                raise CelSyntaxError(f"{ROOT} cannot be the name of a variable", self.source, node.at)
+            case Bind("children"):
+                raise CelSyntaxError(f"{ROOT} cannot be the name of a variable", self.source, node.at)
+        return rebuilt(node, self.visit)
+
+    def _looked_up(self, look_up: Callable[[str], T], kind: str, node: Expression) -> T:
+        try:
+            return look_up(kind)
+        except LookupError as error:
+            raise CelSyntaxError(str(error.args[0]), self.source, node.at) from error

@@ -1,0 +1,166 @@
+"""The decision for one object of a box's kind (PH-1 to PH-6).
+
+Expected flow
+    in a namespace that the box does not select → say so; being deleted → its drains, then wave by wave, then the
+    finalizer; otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
+Guarantees
+    Pure: the same input gives the same output, byte for byte. Carried out and decided again on the result, the decision
+    is empty. Prune and teardown read labels and annotations only. Objects whose expressions have no value stay as they
+    are. The kinds of the children are recorded on the parent before a child is made.
+Assumptions
+    `observed` was read no earlier than the last write for this object. It holds every object that carries the uid of
+    the parent, of the kinds of the box and of those recorded on the parent, and every external.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.formats import DNS_SUBDOMAIN, matches
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import SERVICE_ACCOUNT
+from purekube.boxes.box import Box, BoxNode, ExternalNode
+from purekube.boxes.child_kinds import child_kinds
+from purekube.boxes.evaluation import Evaluation
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.labels import MARKS, child_labels, child_selector, finalizer
+from purekube.boxes.model import OwnerMode
+from purekube.boxes.nodes import drains_of, external_name, graph_of
+from purekube.boxes.status import report, with_faults
+from purekube.boxes.templates import Template
+from purekube.composites.composite import Composite, Explanation
+from purekube.composites.decisions import (
+    is_looked_after,
+    is_to_be_let_go,
+    keeping_up,
+    letting_go,
+    not_looked_after,
+    taking_down,
+    with_status,
+    without_account,
+)
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Decision, Snapshot
+from purekube.graph import Hooks, conditions_of, plan
+
+_LONGEST_NAME: Final = 253
+
+
+@attrs.frozen
+class BoxContext:
+    """The input of a decision in addition to what was observed."""
+
+    now: datetime
+
+
+@lru_cache(maxsize=256)
+def composite_of(box: Box) -> Composite:
+    """Return the box as its controller sees it."""
+
+    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+        return decide(box, parent, observed, BoxContext(now))
+
+    return Composite(
+        name=box.name,
+        word="box",
+        controller=f"box-{box.name}",
+        kind=box.kind,
+        manager=box.field_manager,
+        finalizer=finalizer(box),
+        marks=MARKS,
+        labels=child_labels(box),
+        selector=child_selector(box),
+        child_kinds=child_kinds(box),
+        fields=tuple(box.status_fields),
+        decide=decided,
+        external_refs=lambda parent: external_refs(box, parent),
+        role_command=f"vworkspace-operator box rbac {box.name}.yaml",
+        conditions=tuple(condition.type for condition in box.conditions),
+        externals=box.externals,
+        anywhere=frozenset(_anywhere(box)),
+        namespaces=box.namespaces,
+        asks_namespaces=box.asks_namespaces,
+        secrets=box.secrets,
+        references=not box.strict_order,
+        resync=box.resync,
+        rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,
+        explain=lambda parent, observed, now: explanation_of(box, parent, observed, now),
+        account=None if box.account is None else partial(account_of, box, box.account),
+    )
+
+
+def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
+    """Return the ServiceAccount that acts for a parent, in its namespace; None if `name` gives no valid name."""
+    try:
+        text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
+    except ExpressionFailure:
+        return None
+    is_name = isinstance(text, str) and len(text) <= _LONGEST_NAME and matches(DNS_SUBDOMAIN, text)
+    return ObjectRef(SERVICE_ACCOUNT, parent.namespace, text) if is_name else None
+
+
+def _anywhere(box: Box) -> Iterator[Kind]:
+    nodes: tuple[BoxNode, ...] = (*box.nodes, *(node for phase in box.drains for node in phase))
+    return (node.kind for node in nodes if node.owner is OwnerMode.LABEL)
+
+
+def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
+    """Yield the externals whose names are known, with their references."""
+    evaluation = Evaluation(box, parent.manifest)
+    for external in box.externals:
+        try:
+            found = external_name(evaluation, external)
+        except ExpressionFailure:
+            continue
+        if found is not None:
+            yield external, ObjectRef(external.kind, *found)
+
+
+def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
+    """Return the state of every node of the box."""
+    evaluation = Evaluation(box, parent.manifest, now, observed)
+    found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
+    return Explanation(graph_of(box), found, {node.id: tuple(gate.shown for gate in node.gates) for node in box.nodes})
+
+
+def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    """Decide what to do for `parent`, given what exists and the time."""
+    composite = composite_of(box)
+    going = parent.metadata.deletion_timestamp is not None
+    if going and composite.finalizer not in parent.metadata.finalizers:
+        return Decision()
+    if not going and not is_looked_after(composite, observed):
+        return not_looked_after(composite, parent, context.now)
+    account = composite.account_of(parent)
+    if box.account is not None and account is None:
+        return without_account(composite, parent, box.account.raw, context.now)
+    chosen = _going if going else _wanted
+    return attrs.evolve(chosen(box, composite, parent, observed, context), account=account)
+
+
+def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    evaluation = Evaluation(box, parent.manifest, context.now, observed)
+    found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
+    reported = report(box, evaluation, found.scope)
+    decision = keeping_up(composite, parent, observed, found)
+    requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
+    wanted = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
+    decision = attrs.evolve(decision, requeue=requeue)
+    return with_status(decision, composite, parent, observed, wanted, reported.fields, context.now)
+
+
+def _seconds_until(due: datetime | None, now: datetime) -> float | None:
+    return None if due is None else (due - now).total_seconds()
+
+
+def _going(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    if is_to_be_let_go(parent):
+        return letting_go(composite, parent, observed, context.now)
+    evaluation = Evaluation(box, parent.manifest, context.now, observed)
+    hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
+    return taking_down(
+        composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)
+    )

@@ -1,0 +1,188 @@
+"""The entries of a box's file: resources with their places, unique ids, known kinds (PH-4 to PH-6)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.problems import index
+from purekube.boxes.children import ChildNames
+from purekube.boxes.edges import Target
+from purekube.boxes.model import ApplyMode, BoxPhase, BoxResource, OperatorBox, PhaseOn
+from purekube.boxes.naming import taints_of
+from purekube.boxes.problems import Findings
+from purekube.boxes.schemas import KnownKind, Schemas
+from purekube.boxes.scoping import Variables
+from purekube.boxes.templates import OPENING
+from purekube.cel import DYN, CelType, list_of
+from purekube.cel.evaluate import TYPES
+from purekube.cel.syntax import RESERVED
+
+SECRET: Final = ("v1", "Secret")
+MOST_RESOURCES: Final = 1_000
+"""The most resources and externals of one box."""
+TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children", "true", "false", "null", "in"))
+"""Names that have a meaning of their own in expressions."""
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """A resource of the file with its place and its phase; `drain` is the number of its phase before a deletion."""
+
+    resource: BoxResource
+    path: str
+    phase: BoxPhase | None = None
+    phase_path: str = ""
+    drain: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the resource."""
+        return self.resource.id
+
+    @property
+    def template_path(self) -> str:
+        """The path of its template."""
+        return f"{self.path}.template"
+
+
+def entries_of(model: OperatorBox) -> Iterator[Entry]:
+    """Yield every resource of a box, including drains, in the order of the file."""
+    spec, drains = model.spec, 0
+    for at, resource in enumerate(spec.resources):
+        yield Entry(resource, index("spec.resources", at))
+    for number, phase in enumerate(spec.phases):
+        path = index("spec.phases", number)
+        drain = drains if phase.on is PhaseOn.DELETE else None
+        drains += phase.on is PhaseOn.DELETE
+        for at, resource in enumerate(phase.resources):
+            yield Entry(resource, index(f"{path}.resources", at), phase, path, drain)
+    for number, last in enumerate(spec.deletion.phases):
+        path = index("spec.deletion.phases", number)
+        for at, resource in enumerate(last.resources):
+            yield Entry(resource, index(f"{path}.resources", at), drain=drains + number)
+
+
+def apply_mode(entry: Entry) -> ApplyMode:
+    """Return the resource's own mode, or else the one that its phase implies."""
+    if entry.resource.apply is not None:
+        return entry.resource.apply
+    once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
+    return ApplyMode.ONCE if once else ApplyMode.ALWAYS
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -> tuple[Entry, ...]:
+    """Return the entries with unique ids; an entry whose id is taken is reported and left out."""
+    named = [(external.id, index("spec.externals", at)) for at, external in enumerate(model.spec.externals)]
+    seen: dict[str, str] = {}
+    kept: list[Entry] = []
+    for name, path in named:
+        _take(name, path, seen, findings)
+    for entry in entries:
+        if _take(entry.id, entry.path, seen, findings):
+            kept.append(entry)
+    if not kept and not named:
+        findings.problem("spec", "has neither resources nor phases: there is nothing to do")
+    if len(seen) > MOST_RESOURCES:
+        findings.problem("spec", f"has {len(seen)} resources and externals; a box has at most {MOST_RESOURCES}")
+        return ()
+    phases: dict[str, None] = {}
+    for at, phase in enumerate(model.spec.phases):
+        where = index("spec.phases", at)
+        if phase.name in phases or phase.name in seen:
+            findings.problem(f"{where}.name", f"{phase.name} is the name of something else already")
+        phases.setdefault(phase.name)
+    return tuple(kept)
+
+
+def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> bool:
+    if name in TAKEN:
+        findings.problem(f"{path}.id", f"{name} has a meaning of its own in expressions: choose another id")
+        return False
+    if name in seen:
+        findings.problem(f"{path}.id", f"{name} is the id of {seen[name]} already")
+        return False
+    seen[name] = path
+    return True
+
+
+def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
+    """Return the possible dependencies, by id."""
+    found = {
+        entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
+    }
+    return {**found, **{external.id: Target() for external in model.spec.externals}}
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+
+def kinds_of(
+    entries: Sequence[Entry], model: OperatorBox, schemas: Schemas, findings: Findings
+) -> Mapping[str, KnownKind]:
+    """Return the known kinds by id; unknown ones are reported."""
+    known_kinds: dict[str, KnownKind] = {}
+    wanted: list[tuple[str, Mapping[str, Any], str]] = [
+        (entry.id, entry.resource.template, entry.template_path) for entry in entries
+    ]
+    for at, external in enumerate(model.spec.externals):
+        said = {"apiVersion": external.api_version, "kind": external.kind}
+        wanted.append((external.id, said, index("spec.externals", at)))
+    for name, raw, path in wanted:
+        known = _kind_of(raw, path, schemas, findings)
+        if known is not None:
+            known_kinds[name] = known
+    return known_kinds
+
+
+def _kind_of(raw: Mapping[str, Any], path: str, schemas: Schemas, findings: Findings) -> KnownKind | None:
+    for field in ("apiVersion", "kind"):
+        value = raw.get(field)
+        if not isinstance(value, str) or not value:
+            findings.problem(f"{path}.{field}" if field in raw else path, f"{field} is required: a text")
+            return None
+        if OPENING in value:
+            message = "must be a literal: watches, roles and deletion are known when the file is read"
+            findings.problem(f"{path}.{field}", message)
+            return None
+    known = schemas.find(raw["apiVersion"], raw["kind"])
+    if known is None:
+        findings.problem(f"{path}.kind", _unknown_kind(raw["apiVersion"], raw["kind"], schemas))
+    return known
+
+
+def _unknown_kind(api_version: str, kind: str, schemas: Schemas) -> str:
+    others = schemas.similar(kind)
+    if others:
+        return f"no {kind} is known in {api_version}; did you mean apiVersion: {others[0]}?"
+    near = get_close_matches(kind, schemas.names(), 1)
+    if near:
+        return f"the kind {kind} is not known; did you mean {near[0]}?"
+    return f"the kind {kind} is not known: give its CRD with --crds, or declare it under spec.kinds"
+
+
+def is_secret(kind: Kind) -> bool:
+    """Report whether it is the kind Secret, whose data must not flow anywhere else."""
+    return (kind.api_version, kind.kind) == SECRET
+
+
+def variables_of(
+    living: Sequence[Entry],
+    model: OperatorBox,
+    kinds: Mapping[str, KnownKind],
+    children: ChildNames,
+    parent: KnownKind,
+) -> Variables:
+    """Return everything that a status field may read."""
+    types: dict[str, CelType] = {"self": parent.type}
+    for entry in living:
+        kind = kinds[entry.id].type if entry.id in kinds else DYN
+        types[entry.id] = list_of(kind) if entry.resource.for_each is not None else kind
+    for external in model.spec.externals:
+        types[external.id] = kinds[external.id].type if external.id in kinds else DYN
+    return Variables(types, taints_of(model, kinds, children))

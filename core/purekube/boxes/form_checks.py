@@ -1,0 +1,151 @@
+"""The checks of a resource as a whole: its metadata, its owner, and settings that contradict each other (PH-6)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.problems import index
+from purekube.boxes.box import Iteration
+from purekube.boxes.entries import Entry, apply_mode, is_secret
+from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.model import ApplyMode, OwnerMode, PhaseOn
+from purekube.boxes.problems import Findings, no_such
+from purekube.boxes.scoping import Variables, read_by
+from purekube.boxes.templates import OPENING, Template, whole
+from purekube.cel import CelSyntaxError
+
+_SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
+"""Fields of metadata that only the API server writes."""
+_CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
+"""Fields of metadata that change on every write: a name made of one would be a new object in each pass."""
+_OWN_DOMAIN: Final = "box.vworkspace.io/"
+
+
+@attrs.frozen(eq=False)
+class FormChecks:
+    """The checks of one box's resources; `names` are the ids of externals, and of all that lives with the parent."""
+
+    findings: Findings
+    parent: Kind
+    names: frozenset[str]
+
+    def check_form(self, entry: Entry, kind: Kind) -> None:
+        """Check a resource's template and settings."""
+        resource, path, raw = entry.resource, entry.template_path, entry.resource.template
+        metadata = raw.get("metadata")
+        if not isinstance(metadata, Mapping):
+            self.findings.problem(f"{path}.metadata", "is required, with a name")
+            return
+        if "name" not in metadata:
+            hint = ": generateName would make a new object in each pass" if "generateName" in metadata else ""
+            self.findings.problem(f"{path}.metadata", f"name is required{hint}")
+        for field in (name for name in _SERVERS if name in metadata):
+            self.findings.problem(f"{path}.metadata.{field}", "is written by the API server alone")
+        if "ownerReferences" in metadata:
+            self.findings.problem(f"{path}.metadata.ownerReferences", "are written for you; see `owner`")
+        if "status" in raw:
+            self.findings.problem(f"{path}.status", "is what its controller writes: a template cannot")
+        self._check_marks(metadata, path)
+        self._check_owner(entry, kind, metadata)
+        self._check_generated(entry, kind)
+        self._check_rolled(entry)
+        if resource.reconcile and (entry.phase is None or entry.phase.on is not PhaseOn.CREATE):
+            self.findings.warning(f"{entry.path}.reconcile", "says nothing outside a phase with `on: create`")
+
+    def _check_marks(self, metadata: Mapping[str, Any], path: str) -> None:
+        for part in ("labels", "annotations"):
+            given = metadata.get(part)
+            for name in given if isinstance(given, Mapping) else ():
+                if isinstance(name, str) and name.startswith(_OWN_DOMAIN):
+                    self.findings.problem(
+                        f"{path}.metadata.{part}", f"{name}: names below {_OWN_DOMAIN} are the engine's"
+                    )
+
+    def _check_owner(self, entry: Entry, kind: Kind, metadata: Mapping[str, Any]) -> None:
+        parent, namespace = self.parent, metadata.get("namespace")
+        path = f"{entry.template_path}.metadata"
+        if namespace is not None and not kind.namespaced:
+            self.findings.problem(f"{path}.namespace", f"{kind.kind} lives in no namespace")
+        if kind.namespaced and not parent.namespaced and namespace is None:
+            message = f"namespace is required: a {parent.kind} lives in no namespace that could be taken"
+            self.findings.problem(path, message)
+        elsewhere = kind.namespaced and not stays_at_home(namespace)
+        outside = parent.namespaced and (not kind.namespaced or elsewhere)
+        if outside and entry.resource.owner is OwnerMode.REFERENCE:
+            message = "an owner reference cannot leave the namespace: write `owner: Label` at the resource"
+            self.findings.problem(path, message)
+
+    def _check_generated(self, entry: Entry, kind: Kind) -> None:
+        if not entry.resource.generate.fields:
+            return
+        path = f"{entry.path}.generate"
+        if apply_mode(entry) is ApplyMode.ALWAYS:
+            message = "what is drawn is drawn once: write `apply: IfAbsent`, or `apply: Once`"
+            self.findings.problem(path, message)
+        for field in entry.resource.generate.fields:
+            if not is_secret(kind) or field.path.partition(".")[0] not in ("data", "stringData"):
+                self.findings.problem(path, f"{field.path}: only data of a Secret can be drawn, such as data.password")
+
+    def _check_rolled(self, entry: Entry) -> None:
+        for at, name in enumerate(entry.resource.roll_on):
+            where = index(f"{entry.path}.rollOn", at)
+            if name not in self.names:
+                self.findings.problem(where, no_such(name, self.names))
+            elif name == entry.id:
+                self.findings.problem(where, f"{name} cannot be rolled on itself")
+        if entry.resource.roll_on and not isinstance(get_path(entry.resource.template, "spec", "template"), Mapping):
+            message = "the resource has no spec.template, whose annotations the hash would go to"
+            self.findings.problem(f"{entry.path}.rollOn", message)
+
+    def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
+        """Check that a name is not made of a field that changes on every write."""
+        prefix = f"{entry.template_path}.metadata.name"
+        made = [one for one in template.expressions if one.place.path.startswith(prefix)]
+        made += [iteration.key] if iteration is not None else []
+        for expression in made:
+            for path, _ in read_by(expression, inside):
+                if "metadata" in path and _CHANGING.intersection(path):
+                    field = next(step for step in path if step in _CHANGING)
+                    message = f"{field} changes by itself: a name that is made of it is a new object in each pass"
+                    self.findings.problem(expression.place.path, message)
+
+    def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
+        """Warn of an object that comes and goes with a status."""
+        for at, expression in enumerate(include):
+            if any("status" in path[1:3] for path, _ in read_by(expression, others)):
+                message = (
+                    f"includeWhen reads a status: the {kind.kind} comes and goes with it; `when` would hold instead"
+                )
+                self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
+
+    def check_twice(self, living: Iterable[Entry]) -> None:
+        """Refuse two resources that write the same object: they would overwrite each other."""
+        seen: dict[tuple[str, ...], Entry] = {}
+        for entry in living:
+            raw = entry.resource.template
+            named = [get_path(raw, "metadata", part) for part in ("namespace", "name")]
+            if entry.resource.for_each is not None or not isinstance(named[1], str):
+                continue
+            key = (str(raw.get("apiVersion")), str(raw.get("kind")), str(named[0]), named[1])
+            if key in seen:
+                message = f"is the object that {seen[key].id} writes already: give it another name"
+                self.findings.problem(f"{entry.template_path}.metadata.name", message)
+            seen.setdefault(key, entry)
+
+
+def is_worked_out(namespace: Any) -> bool:
+    """Report whether expressions decide a namespace, other than just the parent's."""
+    return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
+
+
+def stays_at_home(value: Any) -> bool:
+    """Report whether a template's namespace is the parent's: none is given, or exactly that."""
+    if value is None:
+        return True
+    try:
+        piece = whole(value) if isinstance(value, str) else None
+    except CelSyntaxError:
+        return True  # reported elsewhere
+    return piece is not None and "".join(piece.text.split()) == "self.metadata.namespace"

@@ -1,0 +1,296 @@
+"""The resources of a box as nodes of a graph: an expression without a value becomes a Hold (PH-1, PH-4).
+
+The nodes of a box are made once; what changes from pass to pass is in the scope.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import SECRET
+from purekube.boxes.agreement import closed_namespace, closed_secret
+from purekube.boxes.box import Box, BoxNode, ExternalNode, Iteration
+from purekube.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
+from purekube.boxes.expressions import BoxExpression, ExpressionFailure
+from purekube.boxes.model import ApplyMode, GeneratedField, ImmutableMode, OnDelete, OwnerMode, PruneMode, ReadinessRule
+from purekube.boxes.opening import opening, together
+from purekube.cel.syntax import Binary, Call, Conditional, Expression, children
+from purekube.composites.rendering import as_stored
+from purekube.controller.decision import ALPHANUMERIC, Fill
+from purekube.graph import (
+    ApplyPolicy,
+    Edge,
+    Graph,
+    GraphNode,
+    Hold,
+    HoldCause,
+    Item,
+    OnImmutable,
+    PruneTime,
+    Removal,
+    Rendered,
+    Scope,
+    Until,
+)
+from purekube.readiness import Readiness, State
+
+MOST_ITEMS: Final = 100
+"""The most objects of one resource."""
+
+_POLICIES: Final = {
+    ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
+    ApplyMode.IF_ABSENT: ApplyPolicy.IF_ABSENT,
+    ApplyMode.ONCE: ApplyPolicy.ONCE,
+}
+
+
+@lru_cache(maxsize=256)
+def graph_of(box: Box) -> Graph:
+    """Return the graph of a box: its externals, then its resources. Raises GraphError."""
+    return Graph.of([*map(_external, box.externals), *(_resource(box, node) for node in box.nodes)])
+
+
+@lru_cache(maxsize=256)
+def drains_of(box: Box) -> Graph:
+    """Return what runs to its end when a parent is deleted: each phase waits for the one before. Raises GraphError."""
+    nodes: list[GraphNode] = []
+    before: tuple[str, ...] = ()
+    for phase in box.drains:
+        waits = tuple(Edge(name, Until.READY, declared=True) for name in before)
+        made = [_resource(box, node) for node in phase]
+        nodes += [attrs.evolve(one, policy=ApplyPolicy.ONCE, edges=(*_within(one, made), *waits)) for one in made]
+        before = tuple(node.id for node in phase)
+    return Graph.of(nodes)
+
+
+def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
+    """Yield a drain's edges to other drains of its phase: it reads the graph's objects without waiting for them."""
+    ids = {other.id for other in phase}
+    return (edge for edge in node.edges if edge.to in ids)
+
+
+# --- externals -------------------------------------------------------------------------------------------------------
+
+
+def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
+    """Return namespace and name of an external; None if it has no name yet. Raises ExpressionFailure."""
+    names = variables(external.name.expressions)
+    said = evaluation.render(external.name, evaluation.variables(Scope(), names))
+    name, namespace = get_path(said, "name"), get_path(said, "namespace")
+    if not isinstance(name, str) or not name:
+        return None
+    own = str(get_path(evaluation.parent, "metadata", "namespace") or "")
+    where = namespace if isinstance(namespace, str) and namespace else own
+    return (where if external.kind.namespaced else None), name
+
+
+def _external(external: ExternalNode) -> GraphNode:
+    ready = together(external.ready)
+
+    def render(scope: Scope) -> Rendered | Hold:
+        try:
+            found = external_name(evaluation_of(scope), external)
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+        if found is None:
+            return Hold(HoldCause.MISSING, "its name is not known yet", external.place)
+        namespace, name = found
+        evaluation = evaluation_of(scope)
+        closed = closed_namespace(evaluation, scope, namespace, external.place) if external.asks_namespace else None
+        closed = closed or closed_secret(evaluation, external, ObjectRef(external.kind, namespace, name))
+        if closed is not None:
+            return closed
+        return Rendered((Item("", external.kind.manifest(name, namespace)),))
+
+    def is_ready(scope: Scope, item: Item, live: Manifest) -> bool | Hold:
+        return ready(scope, {external.id: live})
+
+    return GraphNode(
+        external.id,
+        external.kind,
+        render,
+        ready=is_ready,
+        schema=external.schema,
+        policy=ApplyPolicy.NEVER,
+        place=external.place,
+        title=f"{external.kind.kind} {external.id}",
+    )
+
+
+# --- resources -------------------------------------------------------------------------------------------------------
+
+
+def _resource(box: Box, node: BoxNode) -> GraphNode:
+    include = together(node.include)
+    return GraphNode(
+        node.id,
+        node.kind,
+        _renderer(node, _Touching.of(node)),
+        edges=node.edges,
+        include=lambda scope: include(scope, {}),
+        gate=opening(node.gates),
+        is_choice=bool(node.gates) and all(gate.is_choice for gate in node.gates),
+        ready=_ready(node),
+        readiness=_exists if node.readiness is ReadinessRule.EXISTS else None,
+        schema=node.schema,
+        policy=_POLICIES[node.apply],
+        removal=Removal.ORPHAN if node.on_delete is OnDelete.ORPHAN else Removal.DELETE,
+        prune=PruneTime.AT_ONCE if node.prune is PruneMode.AT_ONCE else PruneTime.WHEN_READY,
+        on_immutable=OnImmutable.RECREATE if node.on_immutable is ImmutableMode.RECREATE else OnImmutable.FAIL,
+        refers=node.owner is OwnerMode.REFERENCE,
+        generate=tuple(_fill(node.kind, field) for field in node.generate),
+        roll_on=node.roll_on,
+        place=node.place,
+        title=f"{node.kind.kind} {node.id}",
+    )
+
+
+def _fill(kind: Kind, field: GeneratedField) -> Fill:
+    path = tuple(field.path.split("."))
+    encoded = kind == SECRET and path[0] == "data"
+    return Fill(path, field.length, field.alphabet or ALPHANUMERIC, base64=encoded)
+
+
+def _exists(live: Manifest) -> Readiness:
+    return Readiness(State.READY, "Exists")
+
+
+def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
+    ask = together(node.ready)
+    if not node.ready:
+        return lambda scope, item, live: True
+    return lambda scope, item, live: ask(scope, {**item.bindings, node.id: live})
+
+
+# --- rendering -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Touching:
+    """The edges that a rendering needed, given conditional expressions: the branch not taken is no dependency.
+
+    Without conditional expressions every inferred edge counts.
+    """
+
+    edges: tuple[Edge, ...]
+    choosing: tuple[BoxExpression, ...]
+    plain: frozenset[str]
+    """Variables of the unconditional expressions."""
+
+    @classmethod
+    def of(cls, node: BoxNode) -> "_Touching":
+        """Make it from the expressions of a resource."""
+        iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
+        expressions = (*node.template.expressions, *iteration)
+        choosing = tuple(one for one in expressions if _chooses(one.program.tree))
+        return cls(node.edges, choosing, variables(one for one in expressions if one not in choosing))
+
+    def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
+        """Return the edges that the rendering needed, in the scopes of all items; None for all of them."""
+        if not self.choosing or not self.edges:
+            return None
+        return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
+
+    def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
+        """Report whether some conditional expression has no value without a variable."""
+        for scope in values:
+            without = {key: value for key, value in scope.items() if key != name}
+            for expression in self.choosing:
+                try:
+                    evaluation.evaluate(expression, without)
+                except ExpressionFailure:
+                    return True
+        return False
+
+
+def _chooses(tree: Expression) -> bool:
+    """Report whether an expression may have a value without evaluating all of its parts."""
+    match tree:
+        case Conditional():
+            return True
+        case Binary(operator="&&" | "||"):
+            return True
+        case Call(name="orValue" | "or"):
+            return True
+    return any(map(_chooses, children(tree)))
+
+
+def _renderer(node: BoxNode, touching: _Touching) -> Callable[[Scope], Rendered | Hold]:
+    names = variables(node.template.expressions)
+
+    def render(scope: Scope) -> Rendered | Hold:
+        evaluation = evaluation_of(scope)
+        try:
+            each = list(_bindings(evaluation, node.iteration, scope))
+            values = [evaluation.variables(scope, names, bindings) for _, bindings in each]
+            items = tuple(
+                Item(key, _manifest(evaluation, node, one), bindings)
+                for (key, bindings), one in zip(each, values, strict=True)
+            )
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+        except _Unusable as problem:
+            return Hold(HoldCause.FAULT, problem.message, node.place)
+        for item in items if node.asks_namespace else ():
+            if (closed := closed_namespace(evaluation, scope, _namespace(item), node.place)) is not None:
+                return closed
+        return Rendered(items, touching.by(evaluation, values))
+
+    return render
+
+
+def _namespace(item: Item) -> str | None:
+    namespace = get_path(item.manifest, "metadata", "namespace")
+    return namespace if isinstance(namespace, str) else None
+
+
+class _Unusable(Exception):
+    """Values of which no object can be made."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def _bindings(
+    evaluation: Evaluation, iteration: Iteration | None, scope: Scope
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield key and variables of each item. Raises ExpressionFailure, and _Unusable for invalid or repeated keys."""
+    if iteration is None:
+        yield "", {}
+        return
+    items = evaluation.evaluate(iteration.items, evaluation.variables(scope, variables((iteration.items,))))
+    if not isinstance(items, list):
+        raise _Unusable("forEach takes a list")
+    if len(items) > MOST_ITEMS:
+        raise _Unusable(f"forEach takes at most {MOST_ITEMS} items, and there are {len(items)}")
+    known: set[str] = set()
+    names = variables((iteration.key,))
+    for item in items:
+        bindings = {iteration.variable: item}
+        key = evaluation.evaluate(iteration.key, evaluation.variables(scope, names, bindings))
+        if not isinstance(key, str) or not key:
+            raise _Unusable("the key of an item is a text that is not empty")
+        if key in known:
+            raise _Unusable(f"two items have the key {key!r}")
+        known.add(key)
+        yield key, bindings
+
+
+def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rendered manifest, in the namespace of the parent unless it names another."""
+    said = evaluation.render(node.template, values)
+    meta = said.get("metadata") if isinstance(said, dict) else None
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(meta, dict) or not isinstance(name, str) or not name:
+        raise _Unusable("metadata.name has no value")
+    namespace = meta.pop("namespace", None) or get_path(evaluation.parent, "metadata", "namespace")
+    if node.kind.namespaced:
+        if not isinstance(namespace, str):
+            raise _Unusable("metadata.namespace has no value, and the parent is in no namespace")
+        meta["namespace"] = namespace
+    said["apiVersion"], said["kind"] = node.kind.api_version, node.kind.kind
+    return as_stored(said) if node.kind == SECRET else said

@@ -1,0 +1,178 @@
+"""The known kinds: plural, scope and schema, from CRD files and from the table of built-in kinds."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.places import NoPlaces, Places
+from purekube.apimachinery.problems import index, join
+from purekube.apimachinery.resources import ALL_KINDS
+from purekube.cel import ITEM, CelType
+from purekube.schema import Schema, SchemaError, compile_schema
+from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
+from purekube.schema.celtypes import type_of_schema
+from purekube.schema.keyword_types import mistyped_keywords
+from purekube.schema.node import MISSING, JsonType
+from purekube.schema.objectmeta import OBJECT_META, with_type_meta
+
+CRD: Final = "CustomResourceDefinition"
+_STORED: Final = ("name", "uid", "generation", "resourceVersion", "creationTimestamp")
+
+
+_UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=True, free=True))
+"""The schema of objects of which only the metadata is known."""
+
+
+@attrs.frozen(eq=False)
+class KnownKind:
+    """A kind, and the schema of its whole objects if known."""
+
+    kind: Kind
+    schema: Schema | None = None
+
+    @property
+    def type(self) -> CelType:
+        """The type of its stored objects in expressions."""
+        return type_of_schema(stored(_UNKNOWN if self.schema is None else self.schema, self.kind), plain=True)
+
+
+class CrdProblem(ValueError):
+    """A document that is no usable CRD."""
+
+
+@attrs.frozen(eq=False)
+class CrdVersions:
+    """The content of a CRD: its versions in its order, and which of them is stored."""
+
+    manifest: Manifest
+    kinds: Mapping[str, KnownKind]
+    storage: str
+    has_status: bool
+    places: Places = attrs.field(factory=NoPlaces)
+
+    @classmethod
+    def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
+        """Read a CRD as it is applied. Raises CrdProblem with what is wrong."""
+        if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
+            raise CrdProblem(f"is no {CRD}")
+        versions = get_path(manifest, "spec", "versions")
+        if not isinstance(versions, list) or not all(isinstance(version, Mapping) for version in versions):
+            raise CrdProblem("spec.versions must be a list of versions")
+        kinds = {str(version.get("name")): _known(manifest, version) for version in versions}
+        stored_as = [version for version in versions if version.get("storage") is True]
+        if len(stored_as) != 1:
+            raise CrdProblem("exactly one of spec.versions has storage: true")
+        has_status = get_path(stored_as[0], "subresources", "status") is not None
+        known = NoPlaces() if places is None else places
+        return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
+
+    def where(self, *path: str) -> str:
+        """Return file and line where the stored version declares a field; the name of the CRD if it was in no file."""
+        names = [version.get("name") for version in self.manifest["spec"]["versions"]]
+        at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
+        for step in path:
+            at = f"{at}.items" if step == ITEM else join(f"{at}.properties", step)
+        place = self.places.at(at)
+        return f"{place.file}:{place.line}" if place.line else self.stored.kind.crd_name
+
+    @property
+    def stored(self) -> KnownKind:
+        """The version in which objects are stored, which is the one that a box sees."""
+        return self.kinds[self.storage]
+
+
+def _known(manifest: Manifest, version: Mapping[str, Any]) -> KnownKind:
+    group, names = get_path(manifest, "spec", "group"), get_path(manifest, "spec", "names")
+    kind, plural = get_path(names, "kind"), get_path(names, "plural")
+    name = version.get("name")
+    if not all(isinstance(text, str) and text for text in (group, kind, plural, name)):
+        raise CrdProblem("spec.group, spec.names.kind, spec.names.plural and the names of versions must be texts")
+    namespaced = get_path(manifest, "spec", "scope") != "Cluster"
+    return KnownKind(Kind(str(group), str(name), str(kind), str(plural), namespaced), _schema(version, str(name)))
+
+
+def _schema(version: Mapping[str, Any], name: str) -> Schema | None:
+    openapi = get_path(version, "schema", "openAPIV3Schema")
+    if openapi is None:
+        return None
+    if not isinstance(openapi, Mapping):
+        raise CrdProblem(f"version {name}: openAPIV3Schema must be an object")
+    if wrong := next(mistyped_keywords(openapi, "openAPIV3Schema"), None):
+        raise CrdProblem(f"version {name}: {wrong}")
+    try:
+        return with_type_meta(compile_schema(openapi))
+    except SchemaError as error:
+        told = "; ".join(map(str, error.problems[:5]))
+        raise CrdProblem(f"version {name}: {told}") from error
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise CrdProblem(f"version {name}: the schema cannot be read") from error
+
+
+class Schemas:
+    """Every known kind; each schema is compiled on demand."""
+
+    def __init__(self, crds: Iterable[CrdVersions] = (), declared: Iterable[Kind] = ()) -> None:
+        self._found: dict[tuple[str, str], KnownKind | None] = {
+            (known.kind.api_version, known.kind.kind): known for crd in crds for known in crd.kinds.values()
+        }
+        for kind in declared:
+            self._found.setdefault((kind.api_version, kind.kind), KnownKind(kind))
+
+    def find(self, api_version: str, kind: str) -> KnownKind | None:
+        """Return a kind; None if it is unknown."""
+        key = (api_version, kind)
+        if key not in self._found:
+            built_in = built_in_names(api_version, kind)
+            schema = built_in_schema(api_version, kind)
+            self._found[key] = _OURS.get(key) if built_in is None else KnownKind(built_in, schema)
+        return self._found[key]
+
+    def similar(self, kind: str) -> tuple[str, ...]:
+        """Return the group versions that have a kind of that name."""
+        found = [key for key, known in self._found.items() if known is not None]
+        return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all kinds."""
+        return tuple(
+            sorted(
+                {name for (_, name), known in self._found.items() if known is not None}
+                | {name for _, name in (*BUILT_IN, *UNTYPED)}
+            )
+        )
+
+
+_OURS: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in ALL_KINDS}
+"""Kinds that the operator itself works with, such as those of Flux: plural and scope are known, but no schema."""
+
+
+def stored(schema: Schema, kind: Kind) -> Schema:
+    """Return the schema of objects as the API server returns them: with all that it fills in, which is never null."""
+    metadata = schema.properties.get("metadata", OBJECT_META)
+    fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
+    required = (*_STORED, "namespace") if kind.namespaced else _STORED
+    metadata = attrs.evolve(metadata, properties=fields, required=required, nullable=False)
+    named = (*schema.required, "apiVersion", "kind", "metadata")
+    return attrs.evolve(schema, properties={**schema.properties, "metadata": metadata}, required=named)
+
+
+def is_certain(schema: Schema, *path: str) -> bool:
+    """Report whether every field on a path is required or has a default."""
+    node: Schema | None = schema
+    for step in path:
+        if node is None or (child := node.properties.get(step)) is None:
+            return False
+        if step not in node.required and child.default is MISSING:
+            return False
+        node = child
+    return True
+
+
+def plural_of(kind: str) -> str:
+    """Return the plural that kubectl would guess, as `UnsafeGuessKindToResource` of apimachinery does."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"

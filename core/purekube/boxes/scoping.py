@@ -1,0 +1,197 @@
+"""The variables that an expression may read at its place, and its compilation with every type check (PH-6)."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from purekube.boxes.children import ChildNames, readable
+from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.problems import Findings
+from purekube.boxes.taint import TRUSTED, Taint, taint_of
+from purekube.boxes.templates import Piece
+from purekube.cel import BOOL, ITEM, LIMITS, STRING, Absence, CelSyntaxError, CelType, Checked, Program, VariablePath
+from purekube.cel.check import check, facts_of
+from purekube.cel.evaluate import TYPES, build
+from purekube.cel.parser import parse
+from purekube.cel.syntax import Expression, Identifier, children
+
+_SHELL: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+SECRETS_ONLY: Final = (
+    "data of a Secret may flow into data of a Secret only; of a Secret itself only its name, namespace, uid, labels, "
+    "type and isReady() may be read elsewhere, and rollOn rolls pods when it changes"
+)
+
+
+@attrs.frozen(eq=False)
+class Variables:
+    """The variables that an expression may read.
+
+    `certain` are those whose schema says which fields always exist: `self`, and items of its lists. Fields of children
+    may always be missing still. `aliases` map a variable of `forEach` to the place of its items.
+    """
+
+    types: Mapping[str, CelType]
+    taints: Mapping[str, Taint] = attrs.field(factory=dict)
+    certain: frozenset[str] = frozenset(("self",))
+    aliases: Mapping[str, VariablePath] = attrs.field(factory=dict)
+    present: frozenset[VariablePath] = frozenset()
+    """Fields that exist whenever the expression is evaluated, as `includeWhen` guarantees."""
+    itself: str = ""
+    """The id of the resource that the expression makes, which it therefore cannot read."""
+
+    def only(self, *names: str) -> "Variables":
+        """Return only the variables with these names."""
+        return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name in names})
+
+    def without(self, *names: str) -> "Variables":
+        """Return all variables except these."""
+        return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
+
+    def making(self, name: str) -> "Variables":
+        """Return the variables for expressions that make a resource: all except itself."""
+        return attrs.evolve(self.without(name), itself=name)
+
+    def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
+        """Return the variables if these conditions hold: fields that they test with `has(…)` exist."""
+        return attrs.evolve(self, present=self.present.union(*(facts_of(one.program.tree) for one in conditions)))
+
+    def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
+        """Return the variables with one more, or with another meaning of one."""
+        return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
+
+    def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
+        """Yield every place that is read, with aliases resolved, and whether its absence is tolerated."""
+        for read in sorted(checked.reads):
+            alias = self.aliases.get(read.path[0])
+            yield (read.path if alias is None else (*alias, *read.path[1:])), read.soft
+
+
+@attrs.frozen(eq=False)
+class ExpressionCompiler:
+    """The compiler of one box's expressions, which reports what is wrong with them."""
+
+    findings: Findings
+    children: ChildNames
+    lists: Mapping[str, CelType]
+    """Types of the lists of all children of a kind."""
+    where: Callable[..., str]
+    """A function that returns the line of the CRD that declares a field of the parent."""
+    unchecked: set[VariablePath] = attrs.field(factory=set)
+    made: list[BoxExpression] = attrs.field(factory=list)
+
+    def piece(
+        self, piece: Piece, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
+    ) -> BoxExpression | None:
+        """Compile an expression in a text of the file; `secret` says that its value may reveal data of Secrets."""
+        return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
+
+    def text(
+        self,
+        text: str,
+        path: str,
+        variables: Variables,
+        *,
+        begin: int | None = None,
+        wanted: CelType | None = None,
+        secret: bool = False,
+    ) -> BoxExpression | None:
+        """Compile an expression; `begin` is its position in the field's text, None for one made from a gate."""
+        try:
+            program = self.program(text, variables)
+        except CelSyntaxError as error:
+            self.findings.syntax(path, _with_hint(error, text, variables.itself), text, begin)
+            return None
+        assert program.checked is not None
+        self._absences(program.checked, variables, path, begin)
+        self.unchecked.update(program.checked.unknown)
+        tainted = taint_of(program.tree, variables.taints).whole.data
+        if tainted and not secret:
+            self.findings.problem(path, SECRETS_ONLY, begin)
+        if wanted is not None and not _gives(program.type, wanted):
+            self.findings.problem(path, _unwanted(program.type, wanted), begin)
+        expression = BoxExpression(program, self.findings.place(path, begin), tainted)
+        self.made.append(expression)
+        return expression
+
+    def program(self, text: str, variables: Variables) -> Program:
+        """Compile a program with these variables; problems are not reported. Raises CelSyntaxError."""
+        source = readable(text)
+        tree = self.children.resolve(parse(source), source)
+        types = self._types(tree, variables)
+        checked = check(tree, text, types, FUNCTIONS)
+        return Program(text, tree, checked, LIMITS, build(tree, FUNCTIONS, frozenset(types)))
+
+    def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
+        """Return the types of the variables that are read; of all if one is unknown, for a hint at a similar name."""
+        names = set(names_in(tree))
+        lists = self._lists(variables) if any(name in self.lists for name in names) else {}
+        known = {name: kind for name in names if (kind := variables.types.get(name) or lists.get(name)) is not None}
+        return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
+
+    def _lists(self, variables: Variables) -> Mapping[str, CelType]:
+        """Return the lists of all children of a kind, for places that see every one of them."""
+        known = variables.types.keys()
+        return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
+
+    def _absences(self, checked: Checked, variables: Variables, path: str, begin: int | None) -> None:
+        for absence in checked.absences:
+            if absence.path[0] in variables.certain and absence.path not in variables.present:
+                offset = None if begin is None else begin + absence.at
+                self.findings.problem(path, _absent(absence, self.where), offset)
+
+
+def names_in(node: Expression) -> Iterator[str]:
+    """Yield the name of every variable in an expression, including those of its macros."""
+    if isinstance(node, Identifier):
+        yield node.name
+    for child in children(node):
+        yield from names_in(child)
+
+
+def _absent(absence: Absence, where: Callable[..., str]) -> str:
+    steps = [step for step in absence.path if step != ITEM]
+    read, optional = ".".join(steps), f"{'.'.join(steps[:-1])}.?{steps[-1]}"
+    default = f", or give it a default in {where(*absence.path[1:])}" if absence.path[0] == "self" else ""
+    return f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}){default}"
+
+
+def _with_hint(error: CelSyntaxError, text: str, itself: str) -> CelSyntaxError:
+    name, problem = text.strip(), ""
+    if itself and error.problem.startswith(f"undeclared reference to {itself!r}"):
+        problem = f"{itself} cannot read itself: this is what it is made of. Read self, or another resource"
+    elif error.problem.startswith("undeclared reference") and _SHELL.fullmatch(name):
+        problem = f"there is no variable {name}; a shell variable? write $${{{name}}}"
+    if not problem:
+        return error
+    hinted = CelSyntaxError(problem)
+    hinted.line, hinted.column = error.line, error.column
+    return hinted
+
+
+def _gives(actual: CelType, wanted: CelType) -> bool:
+    return actual.name == "dyn" or actual.name == wanted.name
+
+
+def _unwanted(actual: CelType, wanted: CelType) -> str:
+    if actual.name == "optional":
+        return f"must give {_article(wanted)}, and may be without a value: add .orValue(…)"
+    hint = ": write string(…)" if wanted == STRING and actual.name in ("int", "uint", "double", "bool") else ""
+    return f"must give {_article(wanted)}, not {actual}{hint}"
+
+
+def _article(wanted: CelType) -> str:
+    return "true or false" if wanted == BOOL else "a list" if wanted.name == "list" else f"a {wanted}"
+
+
+def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
+    """Yield the places that an expression reads, and whether it tolerates their absence."""
+    checked = expression.program.checked
+    return iter(()) if checked is None else variables.places_of(checked)
+
+
+def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
+    """Return the places that an expression reads."""
+    return (path for path, _ in read_by(expression, variables))

@@ -1,0 +1,240 @@
+"""The taint of expressions: what a value may reveal, and who decides it, judged from the text alone (PH-6, RUN-12).
+
+Two questions are followed through an expression together. `data`: whether its value reveals data of a Secret, which may
+flow into Secrets alone. `origin`: who decides it, the author of the box or the authors of its parents. Objects are
+followed field by field: the name of a Secret reveals nothing of its data, and the namespace of a parent is no tenant's
+choice.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from functools import reduce
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.cel.syntax import (
+    Bind,
+    Call,
+    Conditional,
+    Expression,
+    Identifier,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    Present,
+    Select,
+    children,
+)
+
+_PASSED_ON: Final = frozenset(("orValue", "or", "value", "of", "ofNonZeroValue", "default", "reverse"))
+"""Functions that return one of their arguments unchanged."""
+_ITEMS: Final = frozenset(("first", "last"))
+_OPTIONALS: Final = frozenset(("optMap", "optFlatMap"))
+_LISTS: Final = frozenset(("map", "transformList"))
+
+
+class Origin(IntEnum):
+    """The party that decides a value; of several the greater one counts."""
+
+    AUTHOR = 0
+    """The author of the box, the API server, or the namespace that a tenant has been given."""
+    NAMED = 1
+    """The person who names a parent."""
+    CHOSEN = 2
+    """A person who may write the parent, or other objects of its namespace."""
+
+
+@attrs.frozen
+class Source:
+    """An object that variables stand for. `origins` says who decides its fields, `rest` who decides all others.
+
+    `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself makes it, so that no
+    other object has its name.
+    """
+
+    origins: Mapping[tuple[str, ...], Origin]
+    public: frozenset[tuple[str, ...]] | None = None
+    owned: bool = False
+    rest: Origin = Origin.CHOSEN
+
+
+_SERVER: Final[Mapping[tuple[str, ...], Origin]] = {
+    ("apiVersion",): Origin.AUTHOR,
+    ("kind",): Origin.AUTHOR,
+    ("metadata", "namespace"): Origin.AUTHOR,
+    ("metadata", "uid"): Origin.AUTHOR,
+    ("metadata", "creationTimestamp"): Origin.AUTHOR,
+}
+_META: Final = ("metadata",)
+_NAME: Final = ("metadata", "name")
+PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
+"""Fields of a Secret that reveal nothing of its data: an annotation may hold all of it, as kubectl's does."""
+
+
+@attrs.frozen
+class Taint:
+    """Knowledge about a value. `source` is the object that it is, or is a `path` or a list of; None if there is none.
+
+    `owned`: it is exactly the name of an object that the box itself makes.
+    """
+
+    data: bool = False
+    origin: Origin = Origin.AUTHOR
+    source: Source | None = None
+    path: tuple[str, ...] = ()
+    listed: bool = False
+    owned: bool = False
+
+    @property
+    def whole(self) -> "Taint":
+        """The taint of everything that any part of it may reveal."""
+        if self.source is None:
+            return self
+        return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
+
+    @property
+    def presence(self) -> "Taint":
+        """The taint of its presence, or its number of items."""
+        return Taint(self.data, self.whole.origin)
+
+    def under(self, other: "Taint") -> "Taint":
+        """Return this taint, given that `other` decided that the value is this one."""
+        owned = self.owned and other.origin is Origin.AUTHOR
+        return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
+
+    def field(self, name: str) -> "Taint":
+        """Return the taint of a field."""
+        if self.source is None or self.listed:
+            return self.whole
+        path = (*self.path, name)
+        if path == _META:
+            return attrs.evolve(self, path=path)
+        data = self.source.public is not None and path not in self.source.public
+        owned = self.source.owned and path == _NAME
+        return Taint(data, self.source.origins.get(path, self.source.rest), owned=owned).under(self)
+
+    @property
+    def item(self) -> "Taint":
+        """The taint of an item; that of the whole value if it is no list of objects."""
+        return attrs.evolve(self, listed=False) if self.listed else self.whole
+
+    @property
+    def list(self) -> "Taint":
+        """The taint of a list of such values."""
+        return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
+
+    def meets(self, other: "Taint") -> "Taint":
+        """Return the taint of a value that is either of the two."""
+        if self.source is not None and other.source is not None:
+            alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
+            return self.under(other) if alike else self.whole.under(other.whole)
+        kept = other if self.source is None else self
+        owned = (self.owned or other.owned) and all(one.owned or one.origin is Origin.AUTHOR for one in (self, other))
+        return attrs.evolve(kept, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
+
+
+TRUSTED: Final = Taint()
+PARENT: Final = Taint(source=Source({**_SERVER, _NAME: Origin.NAMED}))
+
+
+def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
+    """Return the taint of an object that the box makes; `name` says who decides its name.
+
+    A Namespace that the box makes counts as the author's choice.
+    """
+    origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
+    return Taint(source=Source(origins, _public(kind), owned=True), listed=listed)
+
+
+def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
+    """Return the taint of another owner's object, of that name. `elsewhere`: in a namespace that no tenant may write.
+
+    A Secret that a parent names has given consent, or is not read.
+    """
+    named = Origin.AUTHOR if kind == SECRET else name
+    rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN
+    return Taint(source=Source({**_SERVER, _NAME: named}, _public(kind), rest=rest))
+
+
+def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
+    return PUBLIC if kind == SECRET else None
+
+
+def taint_of(tree: Expression, variables: Mapping[str, Taint]) -> Taint:
+    """Return the taint of an expression's value; variables that are not named reveal nothing."""
+    return _Tracer(variables).visit(tree)
+
+
+@attrs.frozen
+class _Tracer:
+    variables: Mapping[str, Taint]
+
+    def visit(self, node: Expression) -> Taint:
+        match node:
+            case Identifier(name):
+                return self.variables.get(name, TRUSTED)
+            case Select(operand, field):
+                return self.visit(operand).field(field)
+            case Present(operand, field):
+                return self.visit(operand).field(field).whole
+            case Index(operand, key):
+                return self._index(self.visit(operand), key)
+            case Call():
+                return self._call(node)
+            case Macro():
+                return self._macro(node)
+            case Bind(name, value, body):
+                return self._with({name: self.visit(value)}).visit(body)
+            case Conditional(condition, positive, negative):
+                return self.visit(positive).meets(self.visit(negative)).under(self.visit(condition).whole)
+            case ListLiteral(items):
+                return reduce(Taint.meets, map(self.visit, items), TRUSTED).list
+            case _:
+                return _mixed(self.visit(part) for part in children(node))
+
+    def _with(self, names: Mapping[str, Taint]) -> "_Tracer":
+        return _Tracer({**self.variables, **names})
+
+    def _index(self, operand: Taint, key: Expression) -> Taint:
+        """Return an item of a list, or the field that a literal names; any other key may name the data."""
+        if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
+            return operand.field(key.value)
+        return operand.item.under(self.visit(key).whole)
+
+    def _call(self, node: Call) -> Taint:
+        parts = [*([node.target] if node.target is not None else []), *node.arguments]
+        taints = [self.visit(part) for part in parts]
+        if node.name == "size" and taints and taints[0].listed:
+            return taints[0].presence
+        if node.name == "isReady" and taints and not taints[0].path and not taints[0].listed:
+            return taints[0].presence
+        if node.name in _PASSED_ON:
+            return reduce(Taint.meets, taints, TRUSTED)
+        if node.name in _ITEMS and node.target is not None:
+            return taints[0].item
+        return _mixed(taints)
+
+    def _macro(self, node: Macro) -> Taint:
+        target = self.visit(node.target)
+        item = target if node.name in _OPTIONALS else target.item
+        inner = self._with({**dict.fromkeys(node.variables, target.presence), node.variables[-1]: item})
+        asked, made = (None if part is None else inner.visit(part) for part in (node.body, node.transform))
+        if node.name in _OPTIONALS and asked is not None:
+            return asked.under(target.presence)
+        if node.name in _LISTS:
+            made, asked = (asked, None) if made is None else (made, asked)
+        decided = _mixed(one for one in (target.presence, asked, None if target.listed else target) if one is not None)
+        if node.name in ("filter", "sortBy"):
+            return target.under(decided) if target.listed else target.whole.under(decided)
+        if made is None:
+            return decided
+        return (made.list if node.name in _LISTS else made.whole).under(decided)
+
+
+def _mixed(taints: Iterable[Taint]) -> Taint:
+    """Return the result of an operator or a function: a whole object as an operand contributes all its taint."""
+    return reduce(Taint.under, (one.whole for one in taints), TRUSTED)

@@ -1,0 +1,305 @@
+"""Templates: values with expressions in them, compiled to functions of a scope (PH-6).
+
+A text that is one whole `${…}` takes the value with its type; text around expressions takes texts. An optional value
+that is absent removes its field, or its item of a list. `$${` writes `${`. The end of an expression is found by the
+lexer of CEL, so that braces and quotes inside it do not matter.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.problems import index, join
+from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.problems import offset_of
+from purekube.cel import Budget, CelSyntaxError, EvaluationError, prepared
+from purekube.cel.durations import duration_text, timestamp_text
+from purekube.cel.lexer import tokens
+from purekube.cel.values import ABSENT, Duration, OptionalValue, Timestamp, type_name
+
+OPENING: Final = "${"
+
+
+@attrs.frozen
+class Piece:
+    """A part of a text: literal characters, or the text of an expression; `at` is its position in the whole text."""
+
+    text: str
+    at: int
+    is_expression: bool = False
+
+
+def pieces(text: str) -> list[Piece]:
+    """Return the parts of a text.
+
+    Raises CelSyntaxError for an expression without an end, with its place in the whole text.
+    """
+    found: list[Piece] = []
+    literal, begin, at = "", 0, 0
+    while (dollar := text.find("$", at)) >= 0:
+        if text.startswith("$${", dollar):
+            literal, at = literal + text[at:dollar] + OPENING, dollar + 3
+        elif text.startswith(OPENING, dollar):
+            literal += text[at:dollar]
+            if literal:
+                found.append(Piece(literal, begin))
+            end = _end(text, dollar + 2)
+            found.append(Piece(text[dollar + 2 : end], dollar + 2, is_expression=True))
+            literal, begin, at = "", end + 1, end + 1
+        else:
+            literal, at = literal + text[at : dollar + 1], dollar + 1
+    literal += text[at:]
+    return [*found, Piece(literal, begin)] if literal else found
+
+
+def _end(text: str, begin: int) -> int:
+    """Return the position of the brace that ends the expression which begins at `begin`."""
+    depth = 0
+    try:
+        for token in tokens(text[begin:]):
+            if token.kind == "sign" and token.text in "{}":
+                depth += 1 if token.text == "{" else -1
+                if depth < 0:
+                    return begin + token.position
+    except CelSyntaxError as error:
+        raise CelSyntaxError(error.problem, text, begin + offset_of(error, text[begin:])) from error
+    raise CelSyntaxError("${ without its }; write $${ for a ${ that is plain text", text, begin - 2)
+
+
+def whole(text: str) -> Piece | None:
+    """Return the expression that is the whole text, or None; one final newline, which YAML's `|` adds, is ignored."""
+    found = pieces(text.removesuffix("\n"))
+    return found[0] if len(found) == 1 and found[0].is_expression else None
+
+
+Render: TypeAlias = Callable[[dict[Any, Any]], Any]
+"""A function of a prepared scope to a value, `ABSENT` if there is none. Raises ExpressionFailure."""
+
+Compile: TypeAlias = Callable[[str, Piece, bool], BoxExpression | None]
+"""A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
+
+
+@attrs.frozen(eq=False)
+class Template:
+    """A compiled template. `raw` is the content of the file, `expressions` are all of them."""
+
+    raw: Any
+    expressions: tuple[BoxExpression, ...]
+    run: Render = attrs.field(repr=False)
+
+    def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """Return the value as JSON; `ABSENT` if the whole is an optional without value. Raises ExpressionFailure."""
+        return self.run(prepared(scope, Budget() if budget is None else budget))
+
+
+@attrs.frozen
+class TemplateProblem:
+    """A problem in a text of a template."""
+
+    path: str
+    error: CelSyntaxError
+
+
+def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
+    """Compile a template, and return it with every text that could not be parsed. Such a text is left unchanged."""
+    builder = _Builder(compile_piece)
+    run = _as_render(builder.value(raw, path))
+    return Template(raw, tuple(builder.expressions), run), builder.problems
+
+
+@attrs.frozen
+class _Scalar:
+    """A constant value without expressions."""
+
+    value: Any
+
+
+_Part: TypeAlias = _Scalar | Render
+
+
+def _as_render(part: _Part) -> Render:
+    if not isinstance(part, _Scalar):
+        return part
+    value = part.value
+    return lambda scope: value
+
+
+class _Builder:
+    def __init__(self, compile_piece: Compile) -> None:
+        self._compile = compile_piece
+        self.expressions: list[BoxExpression] = []
+        self.problems: list[TemplateProblem] = []
+
+    def value(self, raw: Any, path: str) -> _Part:
+        match raw:
+            case str():
+                return self._text(raw, path)
+            case Mapping():
+                entries = [
+                    (self._key(key, join(path, key)), self.value(item, join(path, key))) for key, item in raw.items()
+                ]
+                return _mapping(entries)
+            case list() | tuple():
+                return _list([_as_render(self.value(item, index(path, at))) for at, item in enumerate(raw)])
+            case _:
+                return _Scalar(raw)
+
+    def _key(self, key: str, path: str) -> _Part:
+        return self._text(key, path, is_key=True)
+
+    def _text(self, text: str, path: str, *, is_key: bool = False) -> _Part:
+        if "$" not in text:
+            return _Scalar(text)
+        try:
+            found = pieces(text)
+            piece = None if is_key else whole(text)
+        except CelSyntaxError as error:
+            self.problems.append(TemplateProblem(path, error))
+            return _Scalar(text)
+        if piece is not None:
+            return self._whole(piece, path)
+        parts = [self._part(part, path) for part in found]
+        if all(isinstance(part, str) for part in parts):
+            return _Scalar("".join(part for part in parts if isinstance(part, str)))
+        return _text_of(parts)
+
+    def _whole(self, piece: Piece, path: str) -> _Part:
+        expression = self._made(piece, path, in_text=False)
+        if expression is None:
+            return _Scalar(None)
+        return lambda scope: _value_of(expression, scope)
+
+    def _part(self, piece: Piece, path: str) -> str | BoxExpression:
+        if not piece.is_expression:
+            return piece.text
+        return self._made(piece, path, in_text=True) or ""
+
+    def _made(self, piece: Piece, path: str, *, in_text: bool) -> BoxExpression | None:
+        expression = self._compile(path, piece, in_text)
+        if expression is not None:
+            self.expressions.append(expression)
+        return expression
+
+
+def _value_of(expression: BoxExpression, scope: dict[Any, Any]) -> Any:
+    value = expression.evaluate_in(scope)
+    if type(value) is str:
+        return value
+    if isinstance(value, OptionalValue):
+        if not value.present:
+            return ABSENT
+        value = value.value
+    try:
+        return as_json(value)
+    except EvaluationError as error:
+        raise expression.failure(error) from error
+
+
+def _text_of(parts: list[str | BoxExpression]) -> Render:
+    def run(scope: dict[Any, Any]) -> Any:
+        texts: list[str] = []
+        for part in parts:
+            text = part if isinstance(part, str) else part.evaluate_in(scope)
+            if not isinstance(text, str):
+                assert not isinstance(part, str)
+                error = EvaluationError(f"text is made of texts, not of {type_name(text)}: write string(…)")
+                raise part.failure(error)
+            texts.append(text)
+        return "".join(texts)
+
+    return run
+
+
+def _mapping(entries: list[tuple[_Part, _Part]]) -> Render:
+    """Return a function that makes a new object each time. Only values with expressions are computed again."""
+    named = [(key.value, item) for key, item in entries if isinstance(key, _Scalar)]
+    if len(named) < len(entries):
+        return _mapping_of_any_keys([(_as_render(key), _as_render(item)) for key, item in entries])
+    plain = {key: item.value if isinstance(item, _Scalar) else None for key, item in named}
+    asked = [(key, item) for key, item in named if not isinstance(item, _Scalar)]
+
+    def run(scope: dict[Any, Any]) -> Any:
+        out = plain.copy()
+        for key, item in asked:
+            value = item(scope)
+            if value is ABSENT:
+                del out[key]
+            else:
+                out[key] = value
+        return out
+
+    return run
+
+
+def _mapping_of_any_keys(entries: list[tuple[Render, Render]]) -> Render:
+    def run(scope: dict[Any, Any]) -> Any:
+        out = {}
+        for key, item in entries:
+            value = item(scope)
+            if value is not ABSENT:
+                out[key(scope)] = value
+        return out
+
+    return run
+
+
+def _list(items: list[Render]) -> Render:
+    def run(scope: dict[Any, Any]) -> Any:
+        return [value for item in items if (value := item(scope)) is not ABSENT]
+
+    return run
+
+
+def as_json(value: Any) -> Any:
+    """Return a CEL value as JSON: times, durations and bytes become texts. Raises EvaluationError."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return int(value)
+        case float():
+            if not math.isfinite(value):
+                raise EvaluationError("nan and infinity cannot be written as JSON")
+            return value
+        case Mapping():
+            return {_key_of(key): as_json(item) for key, item in value.items()}
+        case list() | tuple():
+            return [as_json(item) for item in value]
+        case Timestamp():
+            return timestamp_text(value)
+        case Duration():
+            return duration_text(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise EvaluationError(f"a value of type {type_name(value)} cannot be written as JSON")
+
+
+def _key_of(key: Any) -> str:
+    if not isinstance(key, str):
+        raise EvaluationError(f"the key of an object is a text, not {type_name(key)}")
+    return key
+
+
+def renders(raw: Any, path: Sequence[str]) -> bool:
+    """Report whether a template itself sets the value at `path`; a whole expression sets everything below it."""
+    for step in path:
+        if isinstance(raw, str):
+            return _is_whole(raw)
+        if isinstance(raw, Mapping):
+            if step not in raw:
+                return False
+            raw = raw[step]
+        else:
+            return isinstance(raw, list | tuple)  # items are identified by their content, not by their index
+    return True
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return whole(text) is not None
+    except CelSyntaxError:
+        return False

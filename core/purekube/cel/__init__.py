@@ -1,0 +1,66 @@
+"""CEL, the expression language of CRD rules and of boxes: compiled once, checked against schemas, bounded in its cost.
+
+The whole language, its extensions (strings with `format`, math, lists, sets, bindings, encoders, optional values,
+macros of two variables) and the libraries of Kubernetes (quantities, URLs, addresses, networks, versions, regular
+expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
+"""
+
+from purekube.cel.check import ITEM, Absence, Checked, Read, VariablePath
+from purekube.cel.errors import CelError, CelSyntaxError, EvaluationError, LimitExceeded, Missing
+from purekube.cel.library import FUNCTIONS, LIBRARIES
+from purekube.cel.limits import LIMITS, Budget, Limits
+from purekube.cel.program import Environment, Program, compile_expression, prepared
+from purekube.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    CelType,
+    Field,
+    list_of,
+    map_of,
+    optional_of,
+)
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "FUNCTIONS",
+    "INT",
+    "ITEM",
+    "LIBRARIES",
+    "LIMITS",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
+    "Absence",
+    "Budget",
+    "CelError",
+    "CelSyntaxError",
+    "CelType",
+    "Checked",
+    "Environment",
+    "EvaluationError",
+    "Field",
+    "LimitExceeded",
+    "Limits",
+    "Missing",
+    "Program",
+    "Read",
+    "VariablePath",
+    "compile_expression",
+    "list_of",
+    "map_of",
+    "optional_of",
+    "prepared",
+]

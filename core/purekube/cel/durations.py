@@ -1,0 +1,120 @@
+"""Parsing and printing of Go's durations (`1h30m`, `1.5s`, `100ms`) and RFC 3339 times, to the nanosecond."""
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from purekube.cel.errors import EvaluationError
+from purekube.cel.values import Duration, Timestamp
+
+NANOS: Final = 1_000_000_000
+_PART: Final = re.compile(r"(\d+)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)|\.(\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_WHOLE: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": NANOS,
+    "m": 60 * NANOS,
+    "h": 3_600 * NANOS,
+}
+_RFC3339: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
+_OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_FIRST: Final = (date(1, 1, 1).toordinal() - _EPOCH) * 86_400 * NANOS
+_LAST: Final = (date(9999, 12, 31).toordinal() - _EPOCH + 1) * 86_400 * NANOS - 1
+_LONGEST: Final = 2**63 - 1
+
+
+def is_duration(text: str) -> bool:
+    """Report whether Go's `time.ParseDuration` can read `text`, whatever its size."""
+    return _WHOLE.fullmatch(text) is not None
+
+
+def parse_duration(text: str) -> Duration | None:
+    """Return the duration; None if `text` is not one, or does not fit into 64 bits of nanoseconds."""
+    if len(text) > 200 or not is_duration(text):
+        return None
+    total = 0
+    for whole, part, unit, rest, other in _PART.findall(text):
+        fraction = part or rest
+        factor = _UNITS[unit or other]
+        total += int(whole or 0) * factor
+        if fraction:
+            total += int(fraction[:18]) * factor // 10 ** len(fraction[:18])
+    return Duration(-total if text.startswith("-") else total) if total <= _LONGEST else None
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """Return the moment of an RFC 3339 text, None if it is not one; a date alone is its midnight in UTC."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    day, hours, minutes, seconds, fraction, zone = match.groups()
+    try:
+        days = date.fromisoformat(day).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    clock = tuple(int(part or 0) for part in (hours, minutes, seconds))
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return None
+    total = ((days * 24 + clock[0]) * 60 + clock[1]) * 60 + clock[2] - _seconds_of(zone or "Z")
+    nanos = total * NANOS + int((fraction or "").ljust(9, "0"))
+    return Timestamp(nanos) if _FIRST <= nanos <= _LAST else None
+
+
+def _seconds_of(zone: str) -> int:
+    if zone in "Zz":
+        return 0
+    minutes = int(zone[1:3]) * 60 + int(zone[4:6])
+    return -60 * minutes if zone[0] == "-" else 60 * minutes
+
+
+def timestamp_of(nanos: int) -> Timestamp:
+    """Return a moment. Raises EvaluationError beyond the years 1 to 9999."""
+    if not _FIRST <= nanos <= _LAST:
+        raise EvaluationError("timestamp overflow")
+    return Timestamp(nanos)
+
+
+def duration_of(nanos: int) -> Duration:
+    """Return a duration. Raises EvaluationError beyond 64 bits."""
+    if not -_LONGEST - 1 <= nanos <= _LONGEST:
+        raise EvaluationError("duration overflow")
+    return Duration(nanos)
+
+
+def timestamp_text(value: Timestamp) -> str:
+    """Return RFC 3339 text in UTC, with as many digits of a second as needed."""
+    seconds, nanos = divmod(value.nanos, NANOS)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    fraction = f".{nanos:09}".rstrip("0") if nanos else ""
+    return f"{moment.strftime('%Y').rjust(4, '0')}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def duration_text(value: Duration) -> str:
+    """Return seconds with as many digits as needed: `1.5s`."""
+    seconds, nanos = divmod(abs(value.nanos), NANOS)
+    fraction = f".{nanos:09}".rstrip("0") if nanos else ""
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name, or by its offset from UTC (`-09:30`). Raises EvaluationError."""
+    match = _OFFSET.fullmatch(name)
+    if match is not None and int(match[2]) < 24 and int(match[3]) < 60:
+        distance = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-distance if match[1] == "-" else distance)
+    if name in ("UTC", ""):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError) as error:
+        raise EvaluationError(f"unknown time zone {name!r}") from error

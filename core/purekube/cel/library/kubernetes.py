@@ -1,0 +1,153 @@
+"""The libraries of Kubernetes for quantities, semantic versions and regular expressions."""
+
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.library.standard import pattern_of, text_of
+from purekube.cel.limits import Budget
+from purekube.cel.quantities import is_quantity, parse_quantity
+from purekube.cel.signatures import built, function, text_cost
+from purekube.cel.values import INT_MAX, INT_MIN, Semver, compare_values
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})\.(0|[1-9]\d{0,18})"
+    r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
+    re.ASCII,
+)
+_LONGEST: Final = 256
+
+
+def _quantity(text: Any) -> Decimal:
+    number = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
+    if number is None:
+        raise EvaluationError(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal(int(value))
+    if not isinstance(value, Decimal):
+        raise no_overload()
+    return value
+
+
+def _is_integer(value: Any) -> bool:
+    number = _decimal(value)
+    return number.adjusted() < 20 and number == number.to_integral_value() and INT_MIN <= number <= INT_MAX
+
+
+def _as_integer(value: Any) -> int:
+    if not _is_integer(value):
+        raise EvaluationError("the quantity is no integer of 64 bits")
+    return int(_decimal(value))
+
+
+def _sign(value: Any) -> int:
+    number = _decimal(value)
+    return (number > 0) - (number < 0)
+
+
+def _trimmed(text: str) -> str:
+    """Return a normalized version for lenient parsing: `v1.2` becomes 1.2.0."""
+    core, sign, rest = re.sub(r"([-+])", r" \1", text.removeprefix("v"), count=1).partition(" ")
+    parts = [part.lstrip("0") or "0" for part in core.split(".")]
+    return ".".join(parts + ["0"] * (3 - len(parts))) + rest if all(parts) and len(parts) <= 3 else text + sign
+
+
+def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
+    """Return a semantic version; None if `text` is not one."""
+    match = _SEMVER.fullmatch(_trimmed(text) if generous else text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    major, minor, patch, pre, build = match.groups()
+    return Semver(int(major), int(minor), int(patch), tuple(pre.split(".")) if pre else (), build or "")
+
+
+def _semver(text: Any, generous: Any = False) -> Semver:
+    version = parse_semver(text_of(text), generous=generous is True)
+    if version is None:
+        raise EvaluationError(f"{text[:64]!r} is no semantic version such as 1.2.3")
+    return version
+
+
+def _part(name: str) -> Any:
+    def run(value: Any) -> int:
+        if not isinstance(value, Semver):
+            raise no_overload()
+        return int(getattr(value, name))
+
+    return run
+
+
+def _compare(left: Any, right: Any) -> int:
+    if not isinstance(left, (Decimal, Semver)):
+        raise no_overload()
+    return compare_values(left, right)
+
+
+def _find(budget: Budget, text: Any, pattern: Any) -> str:
+    compiled, text = pattern_of(pattern), text_of(text)
+    budget.spend(1 + len(text) * compiled.size // 16)
+    place = compiled.find(text)
+    return str(built(budget, text[place[0] : place[1]])) if place else ""
+
+
+def _find_all(budget: Budget, text: Any, pattern: Any, most: Any = -1) -> list[str]:
+    compiled, text = pattern_of(pattern), text_of(text)
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise no_overload()
+    out: list[str] = []
+    at = 0
+    for match in compiled.find_all(text, int(most)):
+        at += len(match)
+        budget.spend(1 + len(text) * compiled.size // 16)
+        budget.build_items(1)
+        budget.build_text(len(match))
+        out.append(match)
+    budget.spend(1 + (len(text) - at) * compiled.size // 16)
+    return out
+
+
+FUNCTIONS: Final = (
+    function("quantity(string) -> quantity", _quantity, cost=text_cost),
+    function("isQuantity(string) -> bool", lambda text: is_quantity(text_of(text)), cost=text_cost),
+    function("quantity.isInteger() -> bool", _is_integer),
+    function("quantity.asInteger() -> int", _as_integer),
+    function("quantity.asApproximateFloat() -> double", lambda value: float(_decimal(value))),
+    function("quantity.sign() -> int", _sign),
+    function(
+        ["quantity.add(quantity) -> quantity", "quantity.add(int) -> quantity"],
+        lambda left, right: _decimal(left) + _decimal(right),
+    ),
+    function(
+        ["quantity.sub(quantity) -> quantity", "quantity.sub(int) -> quantity"],
+        lambda left, right: _decimal(left) - _decimal(right),
+    ),
+    function(["quantity.compareTo(quantity) -> int", "semver.compareTo(semver) -> int"], _compare),
+    function(
+        ["quantity.isGreaterThan(quantity) -> bool", "semver.isGreaterThan(semver) -> bool"],
+        lambda left, right: _compare(left, right) == 1,
+    ),
+    function(
+        ["quantity.isLessThan(quantity) -> bool", "semver.isLessThan(semver) -> bool"],
+        lambda left, right: _compare(left, right) == -1,
+    ),
+    function("semver(string) -> semver", _semver, cost=text_cost),
+    function("semver(string, bool) -> semver", _semver, cost=text_cost),
+    function("isSemver(string) -> bool", lambda text: parse_semver(text_of(text)) is not None, cost=text_cost),
+    function(
+        "isSemver(string, bool) -> bool",
+        lambda text, generous: parse_semver(text_of(text), generous=generous is True) is not None,
+        cost=text_cost,
+    ),
+    function("semver.major() -> int", _part("major")),
+    function("semver.minor() -> int", _part("minor")),
+    function("semver.patch() -> int", _part("patch")),
+    function("string.find(string) -> string", _find, with_budget=True),
+    function("string.findAll(string) -> list(string)", _find_all, with_budget=True),
+    function("string.findAll(string, int) -> list(string)", _find_all, with_budget=True),
+)

@@ -1,0 +1,160 @@
+"""The libraries of lists and sets: CEL's extensions and those of Kubernetes."""
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Any, Final
+
+from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.limits import Budget
+from purekube.cel.signatures import built, function, list_cost, square_cost
+from purekube.cel.values import Duration, Uint, cel_equal, compare_values, is_number, whole
+
+_SORTED: Final = ("int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration", "dyn")
+_SUMMED: Final = ("int", "uint", "double", "duration", "dyn")
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise no_overload()
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise no_overload()
+    return int(value)
+
+
+def _distinct(budget: Budget, items: Any) -> list[Any]:
+    out: list[Any] = []
+    seen = set[str]()
+    for item in _items(items):
+        if type(item) is str:
+            if item in seen:
+                continue
+            seen.add(item)
+        else:
+            budget.spend(len(out))
+            if any(cel_equal(item, known, budget) for known in out):
+                continue
+        out.append(item)
+    return list(built(budget, out))
+
+
+def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
+    if _count(depth) < 0:
+        raise EvaluationError("level must be non-negative")
+    out: list[Any] = []
+    pending = [(item, int(depth)) for item in reversed(_items(items))]
+    while pending:
+        budget.spend(1)
+        item, left = pending.pop()
+        if isinstance(item, list) and left > 0:
+            pending += [(nested, left - 1) for nested in reversed(item)]
+        else:
+            out.append(item)
+    return list(built(budget, out))
+
+
+def _range(budget: Budget, count: Any) -> list[int]:
+    budget.build_items(max(0, _count(count)))
+    return list(range(_count(count)))
+
+
+def _reverse(budget: Budget, items: Any) -> list[Any]:
+    return list(built(budget, _items(items)[::-1]))
+
+
+def _slice(budget: Budget, items: Any, start: Any, end: Any) -> list[Any]:
+    if not 0 <= _count(start) <= _count(end) <= len(_items(items)):
+        raise EvaluationError(f"cannot slice {len(items)} items from {start} to {end}")
+    return list(built(budget, items[start:end]))
+
+
+def _compare(left: Any, right: Any) -> int:
+    order = compare_values(left, right)
+    return 0 if order == 2 else order
+
+
+def _sort(budget: Budget, items: Any) -> list[Any]:
+    return sorted_by(budget, _items(items), _items(items))
+
+
+def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
+    """Return `items` in the order of their `keys`."""
+    budget.spend(len(keys) * max(1, len(keys).bit_length()))
+    in_order = cmp_to_key(_compare)
+    ordered = sorted(zip(keys, range(len(keys)), strict=True), key=lambda pair: in_order(pair[0]))
+    return list(built(budget, [items[at] for _, at in ordered]))
+
+
+def _is_sorted(items: Any) -> bool:
+    values = _items(items)
+    return all(compare_values(left, right) <= 0 for left, right in pairwise(values))
+
+
+def _extreme(sign: int) -> Callable[[Any], Any]:
+    def run(items: Any) -> Any:
+        values = _items(items)
+        if not values:
+            raise EvaluationError("min and max need an item at the least")
+        best = values[0]
+        for item in values:
+            if compare_values(item, best) == sign:
+                best = item
+        return best
+
+    return run
+
+
+def _sum(items: Any) -> Any:
+    values = _items(items)
+    if all(isinstance(item, Duration) for item in values) and values:
+        return Duration(whole(sum(item.nanos for item in values), "duration overflow"))
+    if not all(is_number(item) for item in values) or len({isinstance(item, float) for item in values}) > 1:
+        raise no_overload()
+    total = sum(values)
+    if isinstance(total, float):
+        return total
+    return Uint(total) if values and isinstance(values[0], Uint) else whole(total)
+
+
+def _index_of(budget: Budget, items: Any, what: Any) -> int:
+    return next((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), -1)
+
+
+def _last_index_of(budget: Budget, items: Any, what: Any) -> int:
+    return max((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), default=-1)
+
+
+def _contains(budget: Budget, items: Any, part: Any) -> bool:
+    return all(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
+
+
+def _intersects(budget: Budget, items: Any, part: Any) -> bool:
+    return any(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
+
+
+def _equivalent(budget: Budget, items: Any, part: Any) -> bool:
+    return _contains(budget, items, part) and _contains(budget, part, items)
+
+
+FUNCTIONS: Final = (
+    function("list($A).distinct() -> list($A)", _distinct, cost=list_cost, with_budget=True),
+    function("list($A).flatten() -> list(dyn)", _flatten, with_budget=True),
+    function("list($A).flatten(int) -> list(dyn)", _flatten, with_budget=True),
+    function("lists.range(int) -> list(int)", _range, with_budget=True),
+    function("list($A).reverse() -> list($A)", _reverse, cost=list_cost, with_budget=True),
+    function("list($A).slice(int, int) -> list($A)", _slice, cost=list_cost, with_budget=True),
+    function([f"list({kind}).sort() -> list({kind})" for kind in _SORTED], _sort, cost=list_cost, with_budget=True),
+    function([f"list({kind}).isSorted() -> bool" for kind in _SORTED], _is_sorted, cost=list_cost),
+    function([f"list({kind}).min() -> {kind}" for kind in _SORTED], _extreme(-1), cost=list_cost),
+    function([f"list({kind}).max() -> {kind}" for kind in _SORTED], _extreme(1), cost=list_cost),
+    function([f"list({kind}).sum() -> {kind}" for kind in _SUMMED], _sum, cost=list_cost),
+    function("list($A).indexOf($A) -> int", _index_of, cost=list_cost, with_budget=True),
+    function("list($A).lastIndexOf($A) -> int", _last_index_of, cost=list_cost, with_budget=True),
+    function("sets.contains(list($A), list($A)) -> bool", _contains, cost=square_cost, with_budget=True),
+    function("sets.intersects(list($A), list($A)) -> bool", _intersects, cost=square_cost, with_budget=True),
+    function("sets.equivalent(list($A), list($A)) -> bool", _equivalent, cost=square_cost, with_budget=True),
+)

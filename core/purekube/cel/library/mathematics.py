@@ -1,0 +1,136 @@
+"""The extension library of math."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.signatures import function, list_cost
+from purekube.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, compare_values, is_number
+
+_NUMBERS: Final = ("int", "uint", "double")
+
+
+def _double(value: Any) -> float:
+    if not isinstance(value, float):
+        raise no_overload()
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise no_overload()
+    return value
+
+
+def _extreme(sign: int) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        items = values[0] if len(values) == 1 and isinstance(values[0], list) else list(values)
+        if not items or not all(is_number(item) for item in items):
+            raise no_overload()
+        best = items[0]
+        for item in items[1:]:
+            if compare_values(item, best) == sign:
+                best = item
+        return best
+
+    return run
+
+
+def _rounded(run: Callable[[float], float]) -> Callable[[Any], float]:
+    def rounded(value: Any) -> float:
+        number = _double(value)
+        return float(run(number)) if math.isfinite(number) else number
+
+    return rounded
+
+
+def _half_away(value: float) -> float:
+    return math.copysign(math.floor(abs(value) + 0.5), value)
+
+
+def _abs(value: Any) -> Any:
+    if not is_number(value):
+        raise no_overload()
+    if isinstance(value, int) and value == INT_MIN:
+        raise EvaluationError("integer overflow")
+    return value if isinstance(value, Uint) else abs(value)
+
+
+def _sign(value: Any) -> Any:
+    if not is_number(value):
+        raise no_overload()
+    if isinstance(value, float):
+        return value if math.isnan(value) or value == 0 else math.copysign(1.0, value)
+    return type(value)((value > 0) - (value < 0))
+
+
+def _sqrt(value: Any) -> float:
+    if not is_number(value):
+        raise no_overload()
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
+def _pair(left: Any, right: Any) -> type[int]:
+    if isinstance(_integer(left), Uint) is not isinstance(_integer(right), Uint):
+        raise no_overload()
+    return type(left)
+
+
+def _bitwise(run: Callable[[int, int], int]) -> Callable[[Any, Any], int]:
+    return lambda left, right: _pair(left, right)(run(int(left), int(right)))
+
+
+def _not(value: Any) -> int:
+    return Uint(~_integer(value) & UINT_MAX) if isinstance(value, Uint) else ~int(_integer(value))
+
+
+def _distance(value: Any) -> int:
+    if _integer(value) < 0:
+        raise EvaluationError(f"negative offset: {value}")
+    return min(int(value), 64)
+
+
+def _left(value: Any, by: Any) -> int:
+    moved = (_integer(value) << _distance(by)) & UINT_MAX
+    if isinstance(value, Uint):
+        return Uint(moved)
+    return moved - 2**64 if moved > INT_MAX else moved
+
+
+def _right(value: Any, by: Any) -> int:
+    """Shift right, moving the sign like any other bit."""
+    moved = (_integer(value) & UINT_MAX) >> _distance(by)
+    if isinstance(value, Uint):
+        return Uint(moved)
+    return moved - 2**64 if moved > INT_MAX else moved
+
+
+def _same(name: str) -> list[str]:
+    return [f"math.{name}({kind}) -> {kind}" for kind in _NUMBERS]
+
+
+def _any(name: str) -> list[str]:
+    return [*(f"math.{name}({kind}...) -> {kind}" for kind in _NUMBERS), f"math.{name}(dyn...) -> dyn"]
+
+
+FUNCTIONS: Final = (
+    function(_any("greatest"), _extreme(1), cost=list_cost),
+    function(_any("least"), _extreme(-1), cost=list_cost),
+    function("math.ceil(double) -> double", _rounded(math.ceil)),
+    function("math.floor(double) -> double", _rounded(math.floor)),
+    function("math.round(double) -> double", _rounded(_half_away)),
+    function("math.trunc(double) -> double", _rounded(math.trunc)),
+    function(_same("abs"), _abs),
+    function(_same("sign"), _sign),
+    function([f"math.sqrt({kind}) -> double" for kind in _NUMBERS], _sqrt),
+    function("math.isNaN(double) -> bool", lambda value: math.isnan(_double(value))),
+    function("math.isInf(double) -> bool", lambda value: math.isinf(_double(value))),
+    function("math.isFinite(double) -> bool", lambda value: math.isfinite(_double(value))),
+    function([f"math.bitAnd({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a & b)),
+    function([f"math.bitOr({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a | b)),
+    function([f"math.bitXor({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a ^ b)),
+    function([f"math.bitNot({kind}) -> {kind}" for kind in ("int", "uint")], _not),
+    function([f"math.bitShiftLeft({kind}, int) -> {kind}" for kind in ("int", "uint")], _left),
+    function([f"math.bitShiftRight({kind}, int) -> {kind}" for kind in ("int", "uint")], _right),
+)

@@ -1,0 +1,58 @@
+"""The library of optional values, with `first` and `last` of lists, which may be absent."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from purekube.cel.errors import Missing, no_overload
+from purekube.cel.limits import Budget
+from purekube.cel.signatures import built, function, list_cost
+from purekube.cel.values import ABSENT, OptionalValue
+
+
+def _optional(value: Any) -> OptionalValue:
+    if not isinstance(value, OptionalValue):
+        raise no_overload()
+    return value
+
+
+def _value(value: Any) -> Any:
+    if not _optional(value).present:
+        raise Missing("optional.none() dereference")
+    return value.value
+
+
+def _of_non_zero(value: Any) -> OptionalValue:
+    empty = value is None or (isinstance(value, (bool, int, float, str, bytes, list, Mapping)) and not value)
+    return ABSENT if empty else OptionalValue(value, True)
+
+
+def _first(items: Any) -> OptionalValue:
+    if not isinstance(items, list):
+        raise no_overload()
+    return OptionalValue(items[0], True) if items else ABSENT
+
+
+def _last(items: Any) -> OptionalValue:
+    if not isinstance(items, list):
+        raise no_overload()
+    return OptionalValue(items[-1], True) if items else ABSENT
+
+
+def _unwrap(budget: Budget, items: Any) -> list[Any]:
+    if not isinstance(items, list):
+        raise no_overload()
+    return list(built(budget, [item.value for item in items if _optional(item).present]))
+
+
+FUNCTIONS: Final = (
+    function("optional.of($A) -> optional($A)", lambda value: OptionalValue(value, True)),
+    function("optional.ofNonZeroValue($A) -> optional($A)", _of_non_zero),
+    function("optional.none() -> optional($A)", lambda: ABSENT),
+    function("optional.unwrap(list(optional($A))) -> list($A)", _unwrap, cost=list_cost, with_budget=True),
+    function("list(optional($A)).unwrapOpt() -> list($A)", _unwrap, cost=list_cost, with_budget=True),
+    function("optional($A).hasValue() -> bool", lambda value: _optional(value).present),
+    function("optional($A).value() -> $A", _value),
+    function("list($A).first() -> optional($A)", _first),
+    function("list($A).last() -> optional($A)", _last),
+)
+"""The methods of optional values. `or` and `orValue` are compiled as operators, as their argument is lazy."""

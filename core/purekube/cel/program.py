@@ -1,0 +1,76 @@
+"""The entry to the language: compile a text to a program, evaluate a program to a value."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from purekube.cel.check import Checked, check
+from purekube.cel.errors import LimitExceeded
+from purekube.cel.evaluate import build
+from purekube.cel.library import FUNCTIONS
+from purekube.cel.limits import LIMITS, Budget, Limits
+from purekube.cel.operators import Evaluator
+from purekube.cel.parser import parse
+from purekube.cel.resolve import resolved
+from purekube.cel.signatures import FunctionTable
+from purekube.cel.syntax import Expression
+from purekube.cel.types import DYN, CelType
+
+
+@attrs.frozen
+class Environment:
+    """The input of a compilation: variables with their types, functions, and the cost limits.
+
+    `container` is the namespace in which names are looked up first, as CEL defines: `a.b` finds `a.b.x` as `x`.
+    """
+
+    variables: Mapping[str, CelType] = attrs.field(factory=dict)
+    functions: FunctionTable = FUNCTIONS
+    limits: Limits = LIMITS
+    container: str = ""
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """A compiled expression. `checked` has its type and its reads; None if it was compiled without a check."""
+
+    text: str
+    tree: Expression
+    checked: Checked | None
+    limits: Limits
+    run: Evaluator = attrs.field(repr=False)
+
+    @property
+    def type(self) -> CelType:
+        """The type of the program's values."""
+        return DYN if self.checked is None else self.checked.type
+
+    def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """Return the program's value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
+
+        A given budget is shared with all other evaluations that spend from it.
+        """
+        return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
+
+    def evaluate_in(self, scope: dict[Any, Any]) -> Any:
+        """Return the program's value in a scope made by `prepared`. Raises as `evaluate`."""
+        try:
+            return self.run(scope)
+        except RecursionError as error:
+            raise LimitExceeded("the data is nested too deeply") from error
+
+
+def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
+    """Return a scope for evaluating several programs; all of them spend from the budget."""
+    return {**variables, None: budget}
+
+
+def compile_expression(text: str, environment: Environment, *, checked: bool = True) -> Program:
+    """Compile a program. Raises CelSyntaxError with line and column."""
+    tree = parse(text, environment.limits)
+    names = frozenset(environment.variables)
+    if environment.container or any("." in name for name in names):
+        tree = resolved(tree, names, environment.container)
+    result = check(tree, text, environment.variables, environment.functions) if checked else None
+    return Program(text, tree, result, environment.limits, build(tree, environment.functions, names))

@@ -1,0 +1,238 @@
+"""The values of CEL that JSON and Python do not have already.
+
+null is None, bool, string, bytes, list and map are Python's, int is `int`, double is `float`. Times have nanoseconds.
+"""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.cel.errors import EvaluationError, Missing, no_overload
+from purekube.cel.limits import Budget
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+Address: TypeAlias = IPv4Address | IPv6Address
+"""The value of the Kubernetes library `ip()`."""
+
+
+class Uint(int):
+    """An unsigned integer of 64 bits: another type than int, though comparable with it."""
+
+
+class SetList(list[Any]):
+    """A list with `x-kubernetes-list-type: set`: equal in any order."""
+
+
+class KeyedList(list[Any]):
+    """A list of `x-kubernetes-list-type: map`: equal in any order."""
+
+
+@attrs.frozen
+class OptionalValue:
+    """A value that may be absent (`.?field`, `optional.of`)."""
+
+    value: Any = None
+    present: bool = False
+
+
+ABSENT: Final = OptionalValue()
+
+
+@attrs.frozen(order=True)
+class Timestamp:
+    """A moment: nanoseconds since 1970 in UTC, from year 1 to year 9999."""
+
+    nanos: int
+
+
+@attrs.frozen(order=True)
+class Duration:
+    """A span of time in nanoseconds, limited to 64 bits."""
+
+    nanos: int
+
+
+@attrs.frozen
+class TypeValue:
+    """A type as a value: the result of `type(x)`, and the meaning of names such as `int`."""
+
+    name: str
+
+
+@attrs.frozen
+class Network:
+    """The value of the Kubernetes library `cidr()`: an address with the length of its prefix."""
+
+    address: Address
+    prefix: int
+
+    @property
+    def network(self) -> IPv4Network | IPv6Network:
+        """The network with all its addresses."""
+        if isinstance(self.address, IPv4Address):
+            return IPv4Network((self.address, self.prefix), strict=False)
+        return IPv6Network((self.address, self.prefix), strict=False)
+
+
+@attrs.frozen
+class Url:
+    """The value of the Kubernetes library `url()`."""
+
+    scheme: str
+    host: str
+    hostname: str
+    port: str
+    path: str
+    query: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@attrs.frozen
+class Semver:
+    """The value of the Kubernetes library `semver()`. Ordered by precedence, which ignores build metadata."""
+
+    major: int
+    minor: int
+    patch: int
+    prerelease: tuple[str, ...] = ()
+    build: str = attrs.field(default="", eq=False)
+
+    @property
+    def precedence(self) -> tuple[Any, ...]:
+        """The sort key by the precedence rules of the semantic version specification."""
+        parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.prerelease)
+        return (self.major, self.minor, self.patch, not self.prerelease, parts)
+
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    type(None): "null_type",
+    bool: "bool",
+    Uint: "uint",
+    int: "int",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    Decimal: "kubernetes.Quantity",
+    list: "list",
+    SetList: "list",
+    KeyedList: "list",
+    dict: "map",
+    OptionalValue: "optional_type",
+    TypeValue: "type",
+    IPv4Address: "net.IP",
+    IPv6Address: "net.IP",
+    Network: "net.CIDR",
+    Url: "kubernetes.URL",
+    Semver: "kubernetes.Semver",
+}
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type, as `type(x)` does."""
+    name = _TYPE_NAMES.get(type(value))
+    if name is not None:
+        return name
+    return "map" if isinstance(value, Mapping) else "list" if isinstance(value, list) else "dyn"
+
+
+def is_number(value: Any) -> bool:
+    """Report whether a value is an int, uint or double."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
+    """Evaluate `==`: numbers by value, containers member by member, values of different types never."""
+    kind = type(left)
+    if kind is type(right) and kind in _PLAIN:
+        return bool(left == right)
+    if kind is bool or type(right) is bool:
+        return left is right
+    if is_number(left) and is_number(right):
+        return bool(left == right)
+    if isinstance(left, list) and isinstance(right, list):
+        return _lists_equal(left, right, budget)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return _maps_equal(left, right, budget)
+    if isinstance(left, OptionalValue) and isinstance(right, OptionalValue):
+        return left.present == right.present and cel_equal(left.value, right.value, budget)
+    return kind is type(right) and bool(left == right)
+
+
+_PLAIN: Final = frozenset((str, int, bool, type(None)))
+
+
+def _lists_equal(left: list[Any], right: list[Any], budget: Budget) -> bool:
+    budget.spend(min(len(left), len(right)))
+    if len(left) != len(right):
+        return False
+    if isinstance(left, (SetList, KeyedList)) or isinstance(right, (SetList, KeyedList)):
+        budget.spend(len(left) * len(right))
+        return all(any(cel_equal(item, other, budget) for other in right) for item in left)
+    return all(cel_equal(item, other, budget) for item, other in zip(left, right, strict=True))
+
+
+def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budget) -> bool:
+    budget.spend(min(len(left), len(right)))
+    if len(left) != len(right):
+        return False
+    for key, item in left.items():
+        try:
+            other = look_up(right, key)
+        except Missing:
+            return False
+        if not cel_equal(item, other, budget):
+            return False
+    return True
+
+
+def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
+    """Return the entry under `key`. To Python True equals 1, to CEL it does not.
+
+    Raises Missing, and EvaluationError for a value that cannot be a key.
+    """
+    if type(key) is not str and not isinstance(key, (bool, int, float)):
+        raise no_overload()
+    try:
+        value = entries[key]
+    except KeyError:
+        raise Missing(f"no such key: {key}") from None
+    if type(key) is not str and key in (0, 1):
+        stored = next(entry for entry in entries if entry == key)
+        if isinstance(stored, bool) is not isinstance(key, bool):
+            raise Missing(f"no such key: {key}")
+    return value
+
+
+def compare_values(left: Any, right: Any) -> int:
+    """Return -1, 0 or 1; 2 if one is nan, which is neither less, equal nor greater.
+
+    Raises EvaluationError for values without an order between them.
+    """
+    if is_number(left) and is_number(right):
+        if isinstance(left, float) or isinstance(right, float):
+            left, right = float(left), float(right)
+            if math.isnan(left) or math.isnan(right):
+                return 2
+    elif isinstance(left, Semver) and isinstance(right, Semver):
+        left, right = left.precedence, right.precedence
+    elif type(left) is not type(right) or not isinstance(left, _ORDERED):
+        raise no_overload()
+    return int(left > right) - int(left < right)
+
+
+_ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
+
+
+def whole(value: int, what: str = "integer overflow") -> int:
+    """Return `value` if 64 bits can hold it. Raises EvaluationError."""
+    if not INT_MIN <= value <= INT_MAX:
+        raise EvaluationError(what)
+    return value

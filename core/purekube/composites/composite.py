@@ -1,0 +1,220 @@
+"""The description of a parent kind: names, marks, kinds of children, the decision (PH-9)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import attrs
+
+from purekube.apimachinery.annotations import names_in
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import SECRET
+from purekube.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
+from purekube.composites.status_writers import StatusWriter
+from purekube.controller.decision import Decision, Snapshot
+from purekube.controller.execute import PassRules
+from purekube.controller.managed_fields import StatusOwner, with_written_annotations, written_annotation
+from purekube.graph import Graph, Marks, Owner, Plan
+from purekube.ports import Entropy
+
+MOST_ROUNDS: Final = 16
+"""The most rounds of a pass. It needs one for each wave, since a wave that is ready at once lets the next begin."""
+
+
+def peers_annotation(marks: Marks) -> str:
+    """Return the annotation in which a namespace lists the namespaces whose objects may have children in it."""
+    return f"{marks.domain}/peers"
+
+
+class SecretUse(StrEnum):
+    """The part of the Secrets among the children that is read; unread data is not requested, or not kept."""
+
+    METADATA = "metadata"
+    TYPE = "type"
+    """Metadata and type. No form of a list omits only the data, so it is dropped on arrival."""
+    CONTENT = "content"
+
+
+class External(Protocol):
+    """An object of another owner that is read. `fields` are the paths that are read; the empty path means all.
+
+    `elsewhere`: it may be in another namespace than its reader.
+    """
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def fields(self) -> tuple[tuple[str, ...], ...]: ...
+    @property
+    def selector(self) -> Mapping[str, Any]: ...
+    @property
+    def watch(self) -> bool: ...
+    @property
+    def elsewhere(self) -> bool: ...
+
+
+def wants_metadata(external: External) -> bool:
+    """Report whether only metadata is read of another owner's Secret."""
+    return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
+
+
+@attrs.frozen(eq=False)
+class Explanation:
+    """The state of every node, for people: the graph, the plan, and each node's gates as their author wrote them."""
+
+    graph: Graph
+    plan: Plan
+    gates: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(eq=False)
+class Composite:
+    """A kind whose objects have children, as its controller sees it.
+
+    `word` is the noun for people (`box`), `controller` its name in metrics and logs; `role_command` prints its roles.
+    `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
+    names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
+    Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
+    namespaces of children are computed, and each must agree (RUN-12). `secrets` is the part that is read
+    of children that are Secrets. Without `references` no child refers to its parent. `account` returns the
+    ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the state of
+    every node of a parent.
+    """
+
+    name: str
+    word: str
+    controller: str
+    kind: Kind
+    manager: str
+    finalizer: str
+    marks: Marks
+    labels: Mapping[str, str]
+    selector: str
+    child_kinds: tuple[Kind, ...]
+    fields: tuple[str, ...]
+    decide: Callable[[Parent, Snapshot, datetime], Decision]
+    external_refs: Callable[[Parent], Iterable[tuple[External, ObjectRef]]]
+    role_command: str
+    conditions: tuple[str, ...] = ()
+    externals: tuple[External, ...] = ()
+    anywhere: frozenset[Kind] = frozenset()
+    namespaces: Mapping[str, Any] | None = None
+    references: bool = True
+    asks_namespaces: bool = False
+    secrets: SecretUse = SecretUse.CONTENT
+    resync: float = 60.0
+    rounds: int = MOST_ROUNDS
+    explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
+    account: Callable[[Parent], ObjectRef | None] | None = None
+
+    @property
+    def impersonates(self) -> bool:
+        """Report whether children are read and written as their parent's ServiceAccount, not as the operator."""
+        return self.account is not None
+
+    def account_of(self, parent: Parent) -> ObjectRef | None:
+        """Return the ServiceAccount that reads and writes a parent's children; None for the operator, or if unnamed."""
+        return None if self.account is None else self.account(parent)
+
+    def wants_metadata_of(self, kind: Kind) -> bool:
+        """Report whether only metadata is read of the children of a kind."""
+        return kind == SECRET and self.secrets is SecretUse.METADATA
+
+    @property
+    def title(self) -> str:
+        """The name for people: `box webapp`."""
+        return f"{self.word} {self.name}"
+
+    @property
+    def told(self) -> str:
+        """The name in the log: a box's own name, any other controller's name in metrics."""
+        return self.name if self.word == "box" else self.controller
+
+    @property
+    def kinds_annotation(self) -> str:
+        """Annotation of a parent: the kinds that its children may have, including those of an earlier version."""
+        return f"{self.marks.domain}/kinds"
+
+    @property
+    def peers_annotation(self) -> str:
+        """Annotation of a namespace: the namespaces whose objects may have objects in it (RUN-12)."""
+        return peers_annotation(self.marks)
+
+    def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
+        """Return the names of the namespaces that admit objects of a parent in this parent's namespace."""
+        letting = (one for one in namespaces if parent.namespace in names_in(one, self.peers_annotation))
+        return frozenset(str(metadata(one)["name"]) for one in letting)
+
+    @property
+    def created_annotation(self) -> str:
+        """Annotation of a parent: what is created once in its life, and under which uid."""
+        return f"{self.marks.domain}/created"
+
+    @property
+    def condition_types(self) -> tuple[str, ...]:
+        """The condition types that the controller owns, in the order of a status."""
+        return (*STANDARD, *self.conditions)
+
+    @cached_property
+    def status_owner(self) -> StatusOwner:
+        """The field manager that owns the statuses of the kind, and the condition types that it owns there."""
+        return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
+
+    def read(self, manifest: Manifest) -> Parent:
+        """Read a parent, without conditions of ours of which another manager wrote a part; never raises."""
+        return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
+
+    def as_cached(self, manifest: Manifest) -> Manifest:
+        """Return a parent as caches keep it: of managedFields only what `read` and `record` need; not a deep copy."""
+        records = (self.kinds_annotation, self.created_annotation)
+        return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
+
+    def record(self, parent: Parent, annotation: str) -> str:
+        """Return the text of a record on a parent; empty where managedFields do not say that we wrote it (RUN-12)."""
+        return written_annotation(parent.manifest, annotation, self.manager) or ""
+
+    def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """Return the kinds of children that are recorded on a parent."""
+        return recorded_kinds(self.record(parent, self.kinds_annotation))
+
+    def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """Return the kinds that the parent's children may have, including those of an earlier version."""
+        return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
+
+    def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
+        """Return the namespace of all children of a kind; None if they are in any namespace, or in none."""
+        return None if kind in self.anywhere or not kind.namespaced else parent.namespace
+
+    def is_near(self, kind: Kind) -> bool:
+        """Report whether all children of a kind are in the namespaces of their parents."""
+        return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
+
+    def is_read_near(self, external: External) -> bool:
+        """Report whether an external is in the namespaces of the parents that read it."""
+        return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
+
+    def owner_of(self, parent: Parent) -> Owner:
+        """Return the owner under which child objects are created."""
+        records = created_records(self.record(parent, self.created_annotation))
+        return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
+
+    def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
+        """Return how a pass over one of its parents reads and decides, and under which manager it writes."""
+        return PassRules(
+            self.kind,
+            self.read,
+            lambda parent, observed: self.decide(parent, observed, now()),
+            self.manager,
+            self.finalizer,
+            idempotent=True,
+            rounds=min(self.rounds, MOST_ROUNDS),
+            looks_up=True,
+            entropy=entropy,
+        )
+
+
+def status_writer(composite: Composite) -> StatusWriter:
+    """Return the composite as the writer of the statuses of its kind."""
+    return StatusWriter(composite.kind, composite.title)

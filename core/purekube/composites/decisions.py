@@ -1,0 +1,285 @@
+"""The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
+
+Expected flow
+    in a namespace that is not selected → say so; being deleted → hooks, then wave by wave, then the finalizer;
+    otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
+Guarantees
+    Pure. Carried out and decided again on the result, the decision is empty. Prune and teardown read labels and
+    annotations only. The kinds of the children are recorded on the parent before a child is made.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from purekube.apimachinery.annotations import is_abandoned
+from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
+from purekube.apimachinery.timestamps import parse_time
+from purekube.composites.composite import Composite
+from purekube.composites.parent import (
+    DELETING,
+    READY,
+    RECONCILING,
+    STALLED,
+    Parent,
+    created_annotation,
+    kinds_annotation,
+)
+from purekube.composites.remedies import hidden_message, with_remedies
+from purekube.composites.selection import selects
+from purekube.controller.decision import Decision, Finalizer, Snapshot
+from purekube.controller.requeue import REFUSED_SECONDS, Requeue
+from purekube.controller.status import LiveStatus, Minor, event_of, status_change
+from purekube.graph import (
+    CreateRecord,
+    GraphReason,
+    Hooks,
+    Plan,
+    Teardown,
+    TeardownStep,
+    conditions_of_teardown,
+    teardown,
+)
+from purekube.ports import KubernetesEvent
+
+NOT_SELECTED: Final = "NamespaceNotSelected"
+NO_ACCOUNT: Final = "NoServiceAccount"
+T = TypeVar("T", bound=Condition | Wanted)
+_BAD_WHEN_TRUE: Final = (STALLED,)
+_TOLD: Final = (READY, STALLED, DELETING)
+"""Conditions whose changes are reported by an Event; mere progress is only in the status."""
+_COMMENTARY_SECONDS: Final = 10.0
+"""The seconds after a transition during which details of an obstacle may wait."""
+
+
+def is_looked_after(composite: Composite, observed: Snapshot) -> bool:
+    """Report whether parents in the observed namespace are reconciled."""
+    return selects(composite.namespaces, observed.namespace)
+
+
+def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: Plan) -> Decision:
+    """Return what a plan asks for, with the finalizer and the records on the parent; without a status."""
+    guarded = composite.finalizer in parent.metadata.finalizers
+    return attrs.evolve(
+        found.effects,
+        finalizer=None if guarded else Finalizer.ADD,
+        annotations=_annotations(composite, parent, _kinds(composite, parent, observed), found.records),
+        only_if_current=found.effects.writes_downstream and guarded,
+    )
+
+
+def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
+    """Return the current child kinds, plus earlier kinds that still have live children or cannot be listed."""
+    if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
+        return composite.child_kinds
+    uid = parent.metadata.uid
+    label = composite.marks.owner_uid
+    left = {ref.kind for ref, live in observed.objects.items() if get_path(live, "metadata", "labels", label) == uid}
+    recorded = composite.recorded_kinds(parent)
+    unseen = observed.missing_kinds | observed.hidden_kinds.keys()
+    former = (kind for kind in recorded if kind in left or kind in unseen)
+    return tuple(dict.fromkeys((*composite.child_kinds, *former)))
+
+
+def _annotations(
+    composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
+) -> Mapping[str, str | None]:
+    """Return the record annotations of the parent that must be written, usually none.
+
+    The same text by another field manager is removed first: a write that changes nothing would leave it to that
+    manager.
+    """
+    wanted = {
+        composite.kinds_annotation: kinds_annotation(kinds) or None,
+        composite.created_annotation: created_annotation(records) if records else None,
+    }
+    said = parent.metadata.annotations
+    stale = {name: value for name, value in wanted.items() if (composite.record(parent, name) or None) != value}
+    return {name: None if said.get(name) == value else value for name, value in stale.items()}
+
+
+def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Decision:
+    """Leave everything in a namespace that is not selected as it is, and say so in the status."""
+    name = parent.metadata.namespace
+    message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
+    return _left_alone(composite, parent, NOT_SELECTED, message, {}, now)
+
+
+def without_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
+    """Leave everything as it is and say so: the parent names no ServiceAccount. `text` is the expression for it."""
+    message = (
+        f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
+        f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
+    )
+    return _left_alone(composite, parent, NO_ACCOUNT, message, as_they_stand(composite, parent), now)
+
+
+def _left_alone(
+    composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
+) -> Decision:
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
+        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+    )
+    return with_status(Decision(), composite, parent, Snapshot(), wanted, fields, now)
+
+
+# --- deletion --------------------------------------------------------------------------------------------------------
+
+
+def taking_down(
+    composite: Composite,
+    parent: Parent,
+    observed: Snapshot,
+    hooks: Hooks | None,
+    now: datetime,
+    due: Callable[[], float | None] = lambda: None,
+) -> Decision:
+    """Decide the next step of a parent that is being deleted.
+
+    `due`, called after the hooks, returns in how many seconds one of them may continue, or None.
+    """
+    step = teardown(composite.owner_of(parent), observed, hooks)
+    if step.is_done and not observed.hidden_kinds:
+        return Decision(finalizer=Finalizer.REMOVE)
+    annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
+    decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
+    wanted = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
+    return with_status(decision, composite, parent, observed, wanted, as_they_stand(composite, parent), now)
+
+
+def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[Wanted, ...]:
+    """Return the conditions of a parent that may still have objects, but only of kinds that may not be listed."""
+    message = hidden_message(composite, observed.hidden_kinds)
+    return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
+
+
+def is_to_be_let_go(parent: Parent) -> bool:
+    """Report whether everything should stay when the parent is deleted, by the user's request."""
+    return is_abandoned(parent.metadata)
+
+
+def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    """Orphan all children: owner references are removed first, or the garbage collector would delete them."""
+    owner = composite.owner_of(parent)
+    owned = tuple(owner.held(observed))
+    failed = {failure.ref for failure in observed.failures}
+    if not owned and observed.hidden_kinds:
+        wanted, fields = _hidden_teardown(composite, observed), as_they_stand(composite, parent)
+        return with_status(Decision(), composite, parent, observed, wanted, fields, now)
+    if not owned:
+        return Decision(finalizer=Finalizer.REMOVE)
+    patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
+    return Decision(patches=patches, requeue=Requeue.BACKOFF if failed else Requeue.NO, only_if_current=True)
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def as_they_stand(composite: Composite, parent: Parent) -> Mapping[str, Any]:
+    """Return the declared status fields that the parent has."""
+    status = parent.manifest.get("status")
+    return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
+
+
+def with_status(
+    decision: Decision,
+    composite: Composite,
+    parent: Parent,
+    observed: Snapshot,
+    wanted: Iterable[Wanted],
+    fields: Mapping[str, Any],
+    now: datetime,
+) -> Decision:
+    """Return the decision with the whole status and its Events; unchanged if the status says so already, or may wait.
+
+    A missing right is named with the command that grants it. No watch reports that it was granted, so the parent is
+    requeued.
+    """
+    live = _live(composite, parent)
+    wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, wanted))
+    if observed.hidden_kinds:
+        decision = attrs.evolve(decision, requeue=decision.requeue.no_later_than(REFUSED_SECONDS))
+    minor = _minor(composite, live, wanted)
+    change = status_change(live, wanted, fields, now, minor=minor, write_condition=condition_as_written)
+    if change is None:
+        return decision
+    wait = _seconds_until_due(live, now) if change.is_minor else _seconds_of_grace(parent, live, wanted, now)
+    if wait > 0:
+        return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
+    return change.added_to(decision, _events(composite, parent, change.transitions))
+
+
+def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> Minor:
+    """Return which changes may wait: progress with the same obstacle may, another obstacle may not."""
+    before, now = (_obstacle(conditions) for conditions in (live.conditions, wanted))
+    if not now or before != now:
+        return Minor()
+    return Minor(frozenset((READY, RECONCILING)), frozenset(composite.fields))
+
+
+def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
+    """Return the name of the obstacle; "" if there is none."""
+    ready = _ready_of(conditions)
+    return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
+
+
+def _ready_of(conditions: Iterable[T]) -> T | None:
+    return next((one for one in conditions if one.type == READY), None)
+
+
+def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
+    """Return the seconds until a minor update is due: updates within 10 s of a transition are batched."""
+    try:
+        latest = max(parse_time(one.last_transition_time) for one in live.conditions)
+    except ValueError:  # no conditions, or a time that another writer made unreadable
+        return 0.0
+    return _COMMENTARY_SECONDS - (now - latest).total_seconds()
+
+
+def _seconds_of_grace(parent: Parent, live: LiveStatus, wanted: Iterable[Wanted], now: datetime) -> float:
+    """Return how many seconds a parent that has just become ready stays so while a child is not ready for a moment.
+
+    Otherwise a child that flaps would cause a status write, and an Event, each time.
+    """
+    was, becomes = _ready_of(live.conditions), _ready_of(wanted)
+    if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:
+        return 0.0
+    settled = was.status is ConditionStatus.TRUE and live.observed_generation == live.generation
+    if not settled or becomes.reason != GraphReason.RESOURCE_NOT_READY:
+        return 0.0
+    try:
+        return _COMMENTARY_SECONDS - (now - parse_time(was.last_transition_time)).total_seconds()
+    except ValueError:  # another writer made it unreadable
+        return 0.0
+
+
+def condition_as_written(condition: Condition) -> Mapping[str, Any]:
+    """Return only the fields of the standard condition: CRDs of other authors know no more."""
+    return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
+
+
+def _live(composite: Composite, parent: Parent) -> LiveStatus:
+    meta = parent.metadata
+    observed = get_path(parent.manifest, "status", "observedGeneration")
+    return LiveStatus(
+        parent.ref(composite.kind),
+        meta.resource_version,
+        meta.generation,
+        observed if isinstance(observed, int) else None,
+        parent.conditions,
+        as_they_stand(composite, parent),
+    )
+
+
+def _events(composite: Composite, parent: Parent, changes: Iterable[Transition]) -> Iterator[KubernetesEvent]:
+    for change in changes:
+        condition = change.condition
+        if condition.type in _TOLD and (change.previous is not None or condition.status is ConditionStatus.TRUE):
+            bad = condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE
+            yield event_of(change, parent.ref(composite.kind), parent.metadata.uid, warning=bad)

@@ -1,0 +1,53 @@
+"""The observed state for a composite's decision: the children of a parent and the externals that it reads, live."""
+
+from purekube.apimachinery.errors import Forbidden, KindMissing
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.composites.composite import Composite, wants_metadata
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Snapshot
+from purekube.controller.live_reads import LiveReads
+from purekube.ports import KubeApi
+
+
+async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
+    """Read the children of a kind live. Raises what `KubeApi.list` raises.
+
+    A right that is missing for a kind of an earlier definition is recorded: it blocks the prune of that kind alone.
+    """
+    selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
+    namespace = composite.namespace_of_children(parent, kind)
+    try:
+        slim = composite.wants_metadata_of(kind)
+        page = await reading.api.list(kind, namespace=namespace, label_selector=selector, metadata_only=slim)
+    except KindMissing:
+        reading.missing.add(kind)
+        return
+    except Forbidden as error:
+        if error.right is None or kind in composite.child_kinds:
+            raise
+        reading.hidden[kind] = error.right
+        return
+    reading.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+
+async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
+    """Read everything live, without a cache. Raises what the calls of the port raise."""
+    reading = LiveReads(api)
+    for kind in composite.observed_kinds(parent):
+        await add_children(reading, composite, parent, kind)
+    for external, ref in composite.external_refs(parent):
+        await reading.add(ref, metadata_only=wants_metadata(external))
+    namespaces = (await api.list(NAMESPACE)).items if composite.asks_namespaces else ()
+    return snapshot_of(reading, await _namespace(reading, composite, parent), composite.peers(namespaces, parent))
+
+
+def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
+    """Return the reads as a snapshot for the decision."""
+    return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
+
+
+async def _namespace(reading: LiveReads, composite: Composite, parent: Parent) -> Manifest | None:
+    if not composite.namespaces or parent.namespace is None:
+        return None
+    return await reading.get(ObjectRef(NAMESPACE, None, parent.namespace))

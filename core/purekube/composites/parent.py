@@ -1,0 +1,89 @@
+"""An object whose children a graph describes, and its records: the kinds of its children, what was created once.
+
+A teardown goes by these records, so that it ends whatever has become of the box or the reconciler since.
+"""
+
+import re
+from collections.abc import Container, Sequence
+from functools import lru_cache
+from typing import Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.structuring import read_meta, read_own_conditions
+from purekube.graph import CreateRecord
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+DELETING: Final = "Deleting"
+STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
+"""Condition types that every parent has, in addition to those that its box declares."""
+
+MOST_KINDS: Final = 256
+"""The most kinds that are read from a parent's record."""
+_KIND: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)"
+)
+
+
+@attrs.frozen
+class Parent:
+    """An object that has children. `conditions` are those of the types that its composite owns."""
+
+    metadata: ObjectMeta
+    manifest: Manifest
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace; None for an object of a cluster-scoped kind."""
+        return self.metadata.namespace or None
+
+    def ref(self, kind: Kind) -> ObjectRef:
+        """Return the parent's reference."""
+        return ObjectRef(kind, self.namespace, self.metadata.name)
+
+
+def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
+    """Read a parent, as far as it is readable; never raises."""
+    return Parent(read_meta(manifest), manifest, read_own_conditions(manifest, condition_types))
+
+
+def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
+    """Return the kinds that an annotation of `kinds_annotation` names; entries that cannot be read are left out."""
+    matches = map(_KIND.fullmatch, annotation.split(maxsplit=MOST_KINDS)[:MOST_KINDS])
+    return tuple(Kind(one[4][1:], one[3], one[1], one[2], not one[5]) for one in matches if one is not None)
+
+
+@lru_cache(maxsize=256)
+def kinds_annotation(kinds: tuple[Kind, ...]) -> str:
+    """Return the annotation for kinds: `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` if cluster-scoped."""
+    return " ".join(sorted(f"{kind.kind}/{_resource(kind)}{'' if kind.namespaced else '/'}" for kind in kinds))
+
+
+def _resource(kind: Kind) -> str:
+    return f"{kind.plural}.{kind.version}.{kind.group}".rstrip(".")
+
+
+def created_records(text: str) -> tuple[CreateRecord, ...]:
+    """Return the records of what was, or is about to be, created once; none if the annotation cannot be read."""
+    try:
+        listed = msgspec.json.decode(text or "[]")
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    return tuple(_record(entry) for entry in listed if isinstance(entry, dict)) if isinstance(listed, list) else ()
+
+
+def _record(entry: dict[str, object]) -> CreateRecord:
+    said = [str(get_path(entry, field) or "") for field in ("node", "name", "namespace", "item", "uid")]
+    return CreateRecord(*said)
+
+
+def created_annotation(records: Sequence[CreateRecord]) -> str:
+    """Return the annotation that holds those records."""
+    entries = [{key: value for key, value in attrs.asdict(record).items() if value} for record in records]
+    return msgspec.json.encode(entries).decode()

@@ -1,0 +1,92 @@
+"""The command that grants a right that a composite's controller lacks, and conditions that say so (RUN-7, REC-13)."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.errors import Right, refused_right
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import SERVICE_ACCOUNT_USERS
+from purekube.composites.composite import Composite
+from purekube.composites.parent import STALLED, Parent, kinds_annotation
+
+HIDDEN: Final = "Forbidden"
+"""The reason of Stalled when objects of a kind of an earlier definition may not be listed."""
+_SYSTEM_NAMESPACE: Final = "vworkspace-system"
+
+
+def not_permitted(composite: Composite, right: Right) -> str:
+    """Return a message for people: what is forbidden, and the command that grants the right."""
+    who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
+    subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
+    return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
+
+
+def is_of_account(composite: Composite, right: Right) -> bool:
+    """Return whether the ServiceAccount of a parent lacks a right: it needs all those on children and externals."""
+    kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
+    named = {(kind.group, kind.plural) for kind in kinds}
+    return composite.impersonates and (right.group, right.resource) in named
+
+
+def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
+    """Return the command that grants the right; `former` are the kinds of an earlier definition concerned."""
+    of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
+    if is_of_account(composite, right) or (composite.impersonates and of_former):
+        namespace, _, name = right.user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
+        return role_applied(f"{composite.role_command}{of_former} --for-account {namespace}/{name}", right)
+    default = f"vworkspace-{composite.word}-{composite.name}"
+    return role_applied(f"{composite.role_command}{of_former}", right, default)
+
+
+def role_applied(command: str, right: Right, default_account: str = "") -> str:
+    """Return a shell line that grants a right; `command` prints the role for `default_account` by default."""
+    where = f" --namespace {right.namespace}" if right.namespace else ""
+    return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
+
+
+def _account(user: str, default: str) -> str:
+    """Return the options that name the refused service account; none if the command assumes it."""
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
+    if not user.startswith(SERVICE_ACCOUNT_USERS) or not default:
+        return ""
+    place = f" --system-namespace {namespace}" if namespace != _SYSTEM_NAMESPACE else ""
+    return place + (f" --service-account {name}" if name != default else "")
+
+
+def with_remedies(
+    composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], wanted: Iterable[Wanted]
+) -> Iterator[Wanted]:
+    """Yield the conditions; one that names a missing right also names the command that grants it.
+
+    Objects of the `hidden` kinds can be pruned once they may be listed. Until then the parent is Stalled, but its Ready
+    does not change: everything that is wanted may be ready.
+    """
+    former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
+    for condition in wanted:
+        right = refused_right(condition.message)
+        if right is not None and right.verb == "impersonate":
+            right = attrs.evolve(right, namespace=parent.namespace or "")
+        if right is not None:
+            of = [kind for kind in former if (kind.group, kind.plural) == (right.group, right.resource)]
+            yield attrs.evolve(condition, message=f"{condition.message}. To fix: {remedy(composite, right, of)}")
+        elif hidden and condition.type == STALLED and condition.status is ConditionStatus.FALSE:
+            yield Wanted(STALLED, ConditionStatus.TRUE, HIDDEN, hidden_message(composite, hidden))
+        else:
+            yield condition
+
+
+def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
+    """Return a message: which kinds of an earlier definition may not be listed, and what lets them be pruned."""
+    kinds = sorted(hidden)
+    named = ", ".join(kind.kind for kind in kinds)
+    rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)
+    command = remedy(composite, hidden[kinds[0]], kinds)
+    return (
+        f"{composite.title} does not make {named} any more and cannot prune what it made: it {rights}. "
+        f"To fix: {command}"
+    )

@@ -1,0 +1,61 @@
+"""The writers of a kind's statuses: two of them would undo each other for ever (PH-9)."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.controller.managed_fields import StatusOwner
+
+_OPERATOR: Final = "vworkspace-operator"
+_PREFIXES: Final = {"vworkspace-box.": "box", "vworkspace-controller.": "controller"}
+
+
+@attrs.frozen
+class StatusWriter:
+    """A controller that writes the statuses of a kind. `title` is its name for people: `box webapp`."""
+
+    kind: Kind
+    title: str
+
+
+def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
+    """Yield a sentence for each controller whose kind already has a status writer, in any version."""
+    first: dict[tuple[str, str], str] = {}
+    for writer in writers:
+        key = (writer.kind.group, writer.kind.plural)
+        if key not in first:
+            first[key] = writer.title
+        else:
+            yield (
+                f"the {first[key]} and the {writer.title} would both write the status of {writer.kind.kind} objects "
+                f"({writer.kind.crd_name}), and each would undo the other: run one of them"
+            )
+
+
+def other_writer(owner: StatusOwner, live: Manifest) -> str:
+    """Return which other controller of ours writes the object's conditions, by its managedFields; "" if none.
+
+    An edit by hand is no writer: it is reported, and does not recur.
+    """
+    return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
+
+
+def _title(manager: str) -> str:
+    if manager == _OPERATOR:
+        return "operator"
+    kinds = (
+        f"{kind} {manager.removeprefix(prefix)}" for prefix, kind in _PREFIXES.items() if manager.startswith(prefix)
+    )
+    return next(kinds, "")
+
+
+def refusal(title: str, other: str, hand_back: str) -> str:
+    """Return why an object whose status another controller writes is left alone, and what helps."""
+    renamed = " If it was renamed, give it its former name back."
+    return (
+        f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "
+        f"Run one of them.{renamed if other.split()[0] == title.split()[0] else ''} "
+        f"Once the {other} is gone for good, hand the status over: {hand_back}"
+    )

@@ -1,0 +1,194 @@
+"""Input and output of a reconcile: plain data on both sides (REC-2).
+
+`reconcile(source, observed, context) -> Decision` reads these values and nothing else. The interpreter
+(`purekube.controller.reconcile`) is the only code that turns a Decision into calls of the `KubeApi` port.
+"""
+
+import string
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.conditions import Transition
+from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fields, ref_of
+from purekube.controller.requeue import Requeue
+from purekube.ports import KubernetesEvent
+
+ALPHANUMERIC: Final = string.ascii_letters + string.digits
+"""The default alphabet of random text."""
+
+
+@attrs.frozen
+class Failure:
+    """A write that the API server refused.
+
+    `live` is the object with its managedFields, if it could be read; `wanted` is the manifest that was to be applied.
+    """
+
+    ref: ObjectRef
+    verb: str
+    error: OperatorError
+    live: Manifest | None = None
+    wanted: Manifest | None = None
+
+
+@attrs.frozen
+class Snapshot:
+    """The observed state on which a decision about a source of any kind is made.
+
+    `objects` holds what exists downstream: every object whose name the source wants, and every object of a downstream
+    kind that carries its uid. Their order has no meaning. `failures` are refused writes of an earlier decision in the
+    same pass. `hidden_kinds` are kinds of an earlier definition that may not be listed, each with the missing right:
+    their objects are unknown. `peers` are other namespaces that admit objects from the source's namespace.
+    """
+
+    namespace: Manifest | None = None
+    objects: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing_kinds: frozenset[Kind] = frozenset()
+    failures: tuple[Failure, ...] = ()
+    hidden_kinds: Mapping[Kind, Right] = attrs.field(factory=dict)
+    peers: frozenset[str] = frozenset()
+
+
+class Finalizer(Enum):
+    """A change of our finalizer on the source: added before everything else, removed after everything else."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+@attrs.frozen
+class Apply:
+    """One server-side apply of a whole downstream manifest. `force` only overrides our own older entry (REC-6).
+
+    `after` are objects that the manifest refers to: if the apply of one of them is refused, this apply is skipped.
+    """
+
+    kind: Kind
+    manifest: Manifest
+    force: bool = False
+    after: frozenset[ObjectRef] = frozenset()
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object to apply."""
+
+    @cached_property
+    def encoded(self) -> Mapping[str, bytes]:
+        """The fields except metadata as canonical JSON, cached to compare them with the live object in each pass."""
+        return encoded_fields(self.manifest)
+
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
+
+
+def one_after_another(applies: Iterable[Apply]) -> tuple[Apply, ...]:
+    """Return the applies chained by `after`, so that each is skipped if one before it was refused."""
+    before: frozenset[ObjectRef] = frozenset()
+    chain = []
+    for apply in applies:
+        chain.append(attrs.evolve(apply, after=before))
+        before |= {apply.ref}
+    return tuple(chain)
+
+
+def _keys(path: Iterable[str]) -> tuple[str, ...]:
+    keys = tuple(path.split(".") if isinstance(path, str) else path)
+    if not keys or not all(isinstance(key, str) and key for key in keys):
+        raise ValueError(f"Fill({path!r}): the path of a field is such as data.password, or ('data', 'password')")
+    return keys
+
+
+@attrs.frozen
+class Fill:
+    """A field that is filled with random text when an object is created, since a decision has no randomness.
+
+    `path` is a sequence of keys or a text such as `data.password`; the field itself may be absent. With `base64` the
+    text is encoded as a Secret's `data` requires. Raises ValueError for a path without keys.
+    """
+
+    path: tuple[str, ...] = attrs.field(converter=_keys)
+    length: int = 32
+    alphabet: str = ALPHANUMERIC
+    base64: bool = False
+
+
+@attrs.frozen
+class Create:
+    """A POST of an object that must be made at most once; an apply would make it again after its removal (OPS-1).
+
+    `fill` are drawn when it is sent; `after` as in `Apply`.
+    """
+
+    kind: Kind
+    manifest: Manifest
+    fill: tuple[Fill, ...] = ()
+    after: frozenset[ObjectRef] = frozenset()
+    ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
+    """The object to create."""
+
+    @ref.default
+    def _ref_of_manifest(self) -> ObjectRef:
+        return ref_of(self.manifest, self.kind)
+
+
+@attrs.frozen
+class MergePatch:
+    """A merge patch, guarded by the resourceVersion inside it."""
+
+    ref: ObjectRef
+    patch: Manifest
+
+
+@attrs.frozen
+class Delete:
+    """A background delete of the object with this uid; with `resource_version`, only of exactly that version."""
+
+    ref: ObjectRef
+    uid: str
+    resource_version: str | None = None
+
+
+@attrs.frozen
+class Decision:
+    """Effects as data. If all are empty and `status` is None, there is nothing to do (REC-6).
+
+    `rehearsals` are applies sent as a dry run before anything is written; if one is refused, nothing is written.
+    `status` is the whole status to apply, or None when the present one is equal. `transitions` and `events` follow from
+    changed conditions and count only once the status is written. `annotations` are changes to the source's own
+    annotations, written together with the finalizer before anything downstream; None removes one. With
+    `only_if_current` the source is read again before anything is written downstream, so that a decision from an old
+    copy writes nothing. `status_may_wait`: the status reports only that something has begun, and may wait this many
+    seconds after the writes downstream while other keys need the API server. `awaits` are objects of other owners that
+    block progress: a change of one of them must wake the source, and no cache shows them. `account` is the
+    ServiceAccount that everything downstream is written as; without it, and of the source, it is the operator itself.
+    """
+
+    finalizer: Finalizer | None = None
+    annotations: Mapping[str, str | None] = attrs.field(factory=dict)
+    rehearsals: tuple[Apply, ...] = ()
+    patches: tuple[MergePatch, ...] = ()
+    applies: tuple[Apply, ...] = ()
+    creates: tuple[Create, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    status: Manifest | None = None
+    events: tuple[KubernetesEvent, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    requeue: Requeue = Requeue.NO
+    only_if_current: bool = False
+    status_may_wait: float = 0.0
+    awaits: tuple[ObjectRef, ...] = ()
+    account: ObjectRef | None = None
+
+    @property
+    def writes_downstream(self) -> bool:
+        """True if anything except the status is to be written."""
+        return bool(self.finalizer or self.annotations or self.patches or self.applies or self.creates or self.deletes)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the decision writes nothing at all."""
+        return not self.writes_downstream and self.status is None and not self.events

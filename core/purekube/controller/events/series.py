@@ -1,0 +1,246 @@
+"""The choice of Kubernetes Events to write: repeats grow a series, and no object floods its namespace (RUN-5).
+
+A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` the next write; report
+its result with `wrote` or `failed`.
+
+Guarantees
+    An event that differs from an earlier Event only in time raises that Event's `series`, if the last repeat is less
+    than six minutes ago.
+    In any time T, at most 25 writes and one for each five minutes of T concern one object; five of the 25 are reserved
+    for new Events, so that repeats do not suppress them.
+    No repeat is lost: a count that could not be written yet is written later.
+    Bounded: at most `most` series and objects are remembered, and what has to be forgotten is counted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.events.manifest import event_manifest, event_ref, note_of, series_of
+from purekube.ports import KubernetesEvent
+
+_BURST: Final = 25.0
+_FOR_NEWS: Final = 5.0
+_REFILL: Final = timedelta(seconds=300)
+_ENDS: Final = timedelta(seconds=360)
+_AGAIN: Final = timedelta(seconds=30)
+
+
+class Observed(StrEnum):
+    """The treatment of an observed event."""
+
+    NEW = "created"
+    REPEATED = "repeated"
+    DROPPED = "dropped"
+
+
+@attrs.frozen
+class CreateEvent:
+    """A POST of this Event."""
+
+    event: KubernetesEvent
+    manifest: dict[str, Any]
+
+
+@attrs.frozen
+class UpdateSeries:
+    """A merge patch of this Event."""
+
+    event: KubernetesEvent
+    ref: ObjectRef
+    patch: dict[str, Any]
+
+
+Write: TypeAlias = CreateEvent | UpdateSeries
+
+
+@attrs.define
+class _Series:
+    """One Event and its repeats. `written` is the count that the server knows, 0 before the Event is created."""
+
+    ref: ObjectRef
+    first: datetime
+    last: datetime
+    count: int = 1
+    written: int = 0
+    asked: int = 0
+    """The count in the write under way; 0 for none."""
+    not_before: datetime | None = None
+    """The earliest time of the next write after a failed one."""
+
+    @property
+    def wants(self) -> bool:
+        return self.count > self.written and not self.asked
+
+    @property
+    def price(self) -> float:
+        """The number of tokens that the next write needs; a repeat must leave the reserve for new Events."""
+        return 1.0 + _FOR_NEWS if self.written else 1.0
+
+
+@attrs.define
+class _Bucket:
+    """The remaining writes about one object."""
+
+    since: datetime
+    tokens: float = _BURST
+
+    def fill(self, now: datetime) -> None:
+        """Add the tokens that accrued since the last call. A clock that goes back adds nothing."""
+        self.tokens = min(_BURST, self.tokens + max(0.0, (now - self.since) / _REFILL))
+        self.since = now
+
+
+_Object: TypeAlias = tuple[ObjectRef, str]
+
+
+class EventSeries:
+    """Events and their series, as the module describes.
+
+    `instance` names the process in each Event; `waiting` limits the Events that are due.
+    """
+
+    def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
+        self._instance = instance
+        self._most = most
+        self._waiting = waiting
+        self._series: OrderedDict[KubernetesEvent, _Series] = OrderedDict()  # by the time of the last repeat
+        self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
+        self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # events to write, and since when
+        self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    @property
+    def objects(self) -> int:
+        """The number of objects whose writes are counted."""
+        return len(self._buckets)
+
+    def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
+        """Take an event in. DROPPED: nothing of it will be written."""
+        self._forget(now)
+        event = attrs.evolve(event, note=note_of(event.note))
+        series = self._series.get(event)
+        if series is not None:
+            series.count, series.last = series.count + 1, now
+            self._series.move_to_end(event)
+            self._due.setdefault(event, now)
+            return Observed.REPEATED
+        about = _about(event)
+        waiting = self._news.get(about, 0)
+        full = len(self._due) >= self._waiting or len(self._series) >= self._most
+        if full or self._bucket(about, now).tokens - waiting < 1.0:
+            return Observed.DROPPED
+        self._series[event] = _Series(event_ref(event, self._instance, now), now, now)
+        self._due[event] = now
+        self._news[about] = waiting + 1
+        return Observed.NEW
+
+    @property
+    def waiting(self) -> int:
+        """The number of Events that wait to be written, for the first time or again."""
+        return len(self._due)
+
+    def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
+        """Return the next write among events that have waited for `waited`; None if none is possible now.
+
+        A new warning does not wait: it may be the last message of a process that is about to be killed. The caller must
+        report the result with `wrote` or `failed`.
+        """
+        for event, since in self._due.items():
+            series = self._series[event]
+            is_urgent = event.type == "Warning" and not series.written
+            if waited and now - since < waited and not is_urgent:
+                continue
+            bucket = self._bucket(_about(event), now)
+            held = series.not_before is not None and now < series.not_before
+            if series.wants and not held and bucket.tokens >= series.price:
+                bucket.tokens -= 1.0
+                series.asked = series.count
+                return self._write(event, series)
+        return None
+
+    def wrote(self, write: Write) -> None:
+        """Record that the server accepted the write."""
+        series = self._ended(write)
+        series.written, series.asked, series.not_before = series.asked, 0, None
+        if series.wants:
+            self._due[write.event] = series.last
+
+    def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
+        """Record that the server refused the write. `gone`: the Event no longer exists; its next repeat is a new one.
+
+        DROPPED: an Event that could not be created is given up; its next repeat is a new one too.
+        """
+        series = self._ended(write)
+        series.asked = 0
+        if isinstance(write, CreateEvent):
+            del self._series[write.event]
+            return Observed.DROPPED
+        if gone:
+            del self._series[write.event]
+            return self.observe(write.event, now)
+        self._due[write.event] = now
+        series.not_before = now + _AGAIN
+        return Observed.REPEATED
+
+    def next_look(self, now: datetime) -> timedelta | None:
+        """Return how long until `take` may return a write again; None if nothing waits."""
+        waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
+        return min(waits, default=None)
+
+    def _wait(self, event: KubernetesEvent, now: datetime) -> timedelta:
+        series, bucket = self._series[event], self._bucket(_about(event), now)
+        held = series.not_before - now if series.not_before is not None else timedelta(0)
+        # A little longer than necessary: timedelta rounds, and so does the bucket.
+        return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
+
+    def _write(self, event: KubernetesEvent, series: _Series) -> Write:
+        repeated = series_of(series.count, series.last)
+        if series.written:
+            return UpdateSeries(event, series.ref, {"series": repeated})
+        manifest = event_manifest(event, series.ref, instance=self._instance, first=series.first)
+        return CreateEvent(event, {**manifest, "series": repeated} if series.count > 1 else manifest)
+
+    def _ended(self, write: Write) -> _Series:
+        self._due.pop(write.event, None)
+        if isinstance(write, CreateEvent):
+            about = _about(write.event)
+            self._news[about] -= 1
+            if not self._news[about]:
+                del self._news[about]
+        return self._series[write.event]
+
+    def _bucket(self, about: _Object, now: datetime) -> _Bucket:
+        bucket = self._buckets.setdefault(about, _Bucket(now))
+        self._buckets.move_to_end(about)
+        bucket.fill(now)
+        return bucket
+
+    def _forget(self, now: datetime) -> None:
+        """Drop series that have ended and are written, and objects whose bucket is full again."""
+        for event in list(self._ended_series(now)):
+            del self._series[event]
+        while self._buckets and (len(self._buckets) > self._most or self._oldest_is_full(now)):
+            self._buckets.popitem(last=False)
+
+    def _oldest_is_full(self, now: datetime) -> bool:
+        bucket = next(iter(self._buckets.values()))
+        return bucket.tokens + (now - bucket.since) / _REFILL >= _BURST
+
+    def _ended_series(self, now: datetime) -> Iterator[KubernetesEvent]:
+        for event, series in self._series.items():
+            if now - series.last < _ENDS:
+                return
+            if not series.asked and not series.wants:
+                yield event
+
+
+def _about(event: KubernetesEvent) -> _Object:
+    return event.regarding, event.regarding_uid

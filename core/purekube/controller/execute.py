@@ -1,0 +1,298 @@
+"""The interpreter of one pass's effects: each is one call of the `KubeApi` port, and updates the pass's snapshot.
+
+Refused writes downstream become `Failure`s of the pass. Errors that stop the source's own writes are raised: Stale,
+NotFound, and any other of the port's errors.
+"""
+
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from purekube.apimachinery.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata, with_preconditions
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, Finalizer, MergePatch, Snapshot
+from purekube.ports import Entropy, KubeApi, PatchType
+
+STATUS: Final = "status"
+"""The verb recorded for a write of the source's status."""
+
+OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
+"""A function to call with each written object and the resourceVersion that the server answered."""
+
+
+class StructuredObject(Protocol):
+    """An object of the reconciled kind, structured."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+S = TypeVar("S", bound=StructuredObject)
+V = TypeVar("V", bound=Snapshot)
+
+
+@attrs.frozen
+class PassRules(Generic[S, V]):
+    """The decision of one kind, with how its manifests are read and the names under which it writes.
+
+    `manager` is the field manager of all writes; `finalizer` is what a `Finalizer` effect adds or removes.
+    `idempotent`: by the law of this kind, a decision on everything that it has just written is empty (REC-6). `rounds`
+    limits the decisions in one pass. `looks_up`: if an object to be made exists already, it is read and decided on;
+    this is for caches that hold only objects with a label and therefore miss it. `entropy` is needed by a kind whose
+    creates fill in random text.
+    """
+
+    kind: Kind
+    read: Callable[[Manifest], S]
+    decide: Callable[[S, V], Decision]
+    manager: str
+    finalizer: str
+    idempotent: bool = False
+    rounds: int = 4
+    looks_up: bool = False
+    entropy: Entropy | None = None
+
+
+@attrs.define
+class ReconcilePass(Generic[S, V]):
+    """One pass over one object: the source and the snapshot as they are after each write."""
+
+    reconciler: PassRules[S, V]
+    api: KubeApi
+    source: S
+    observed: V
+    on_write: OnWrite
+    written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
+    executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
+    """Verbs and objects of the writes so far, in order."""
+    downstream: KubeApi = attrs.field()
+    """The API through which all objects except the source are written."""
+
+    @downstream.default
+    def _own_rights(self) -> KubeApi:
+        return self.api
+
+    def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
+        """Remember a write and the object that the server returned."""
+        self.executed.append((verb, ref))
+        written = (ref, str(metadata(manifest).get("resourceVersion", "")))
+        self.written.append(written)
+        self.on_write(written)
+        if ref.kind != self.reconciler.kind:
+            self.observe(ref, manifest)
+
+    def observe(self, ref: ObjectRef, manifest: Manifest) -> None:
+        """Put the present state of an object into the snapshot."""
+        self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
+
+    def record_failure(
+        self,
+        ref: ObjectRef,
+        verb: str,
+        error: OperatorError,
+        live: Manifest | None = None,
+        wanted: Manifest | None = None,
+    ) -> None:
+        """Remember a refused write in the snapshot, so that the next decision says what it means."""
+        earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
+        failures = (*earlier, Failure(ref, verb, error, live, wanted))
+        self.observed = attrs.evolve(self.observed, failures=failures)
+
+    def forget_failure(self, ref: ObjectRef) -> None:
+        """Remove a failure from the snapshot after a forced second try succeeded."""
+        left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
+        self.observed = attrs.evolve(self.observed, failures=left)
+
+
+async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
+    """Execute everything except the status. Return True if the pass ends here, since the source may be gone."""
+    work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
+    if decision.only_if_current:
+        await _confirm_current(work)
+    for rehearsal in decision.rehearsals:
+        if not await _apply(work, rehearsal, dry_run=True):
+            return False
+    if decision.finalizer is Finalizer.ADD:
+        finalizers = (*work.source.metadata.finalizers, work.reconciler.finalizer)
+        await _patch_source(work, {"finalizers": list(finalizers), **_annotations(decision)}, "add finalizer")
+    elif decision.annotations:
+        await _patch_source(work, _annotations(decision), "annotate")
+    for patch in decision.patches:
+        await _patch(work, patch)
+    await _make(work, decision)
+    for delete in decision.deletes:
+        await _delete(work, delete)
+    if decision.finalizer is Finalizer.REMOVE:
+        left = tuple(name for name in work.source.metadata.finalizers if name != work.reconciler.finalizer)
+        await _patch_source(work, {"finalizers": list(left)}, "remove finalizer")
+        return True
+    return False
+
+
+async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
+    """Perform applies, then creates; skip each that depends, directly or not, on a refused one."""
+    left_out: set[ObjectRef] = set()
+    for apply in decision.applies:
+        if not apply.after.isdisjoint(left_out) or not await _apply(work, apply):
+            left_out.add(apply.ref)
+    for create in decision.creates:
+        if not create.after.isdisjoint(left_out) or not await _create(work, create):
+            left_out.add(create.ref)
+
+
+def _annotations(decision: Decision) -> dict[str, Any]:
+    return {"annotations": dict(decision.annotations)} if decision.annotations else {}
+
+
+async def _confirm_current(work: ReconcilePass[S, V]) -> None:
+    """Raise Stale if the source has changed or was replaced since it was read, NotFound if it is gone."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    live = metadata(await work.api.get(ref))
+    if (live.get("uid"), live.get("resourceVersion")) != (meta.uid, meta.resource_version):
+        raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
+
+
+async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
+    """Merge-patch the source's metadata: whole lists, guarded by the resourceVersion, never by apply (REC-6)."""
+    meta = work.source.metadata
+    ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
+    patch = {"metadata": {"resourceVersion": meta.resource_version, **changed}}
+    answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager)
+    work.record(what, ref, answer)
+    work.source = work.reconciler.read(answer)
+
+
+async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
+    try:
+        answer = await work.downstream.patch(
+            patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
+        )
+    except NotFound:
+        _gone(work, patch.ref)
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.record_failure(patch.ref, "patch", error)
+    else:
+        work.record("patch", patch.ref, answer)
+
+
+async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
+    exact = with_preconditions(apply.manifest, work.observed.objects.get(apply.ref))
+    try:
+        answer = await work.downstream.apply(
+            exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
+        )
+    except Stale:
+        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, await _read_live(work, apply.ref)):
+            raise
+        return False
+    except (Conflict, Invalid) as error:
+        if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
+            raise Stale(error.message) from error  # the server's answer if another object has that name (S-09)
+        # Fields that others hold explain a conflict, and sometimes why the whole object is invalid.
+        live = await _read_live(work, apply.ref)
+        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, live):
+            work.record_failure(apply.ref, "apply", error, live, apply.manifest)
+        return False
+    except OperatorError as error:
+        work.record_failure(apply.ref, "apply", error)
+        return False
+    if dry_run:
+        return True
+    work.record("apply", apply.ref, answer)
+    work.forget_failure(apply.ref)
+    return True
+
+
+def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
+    """Report whether the object may exist although the snapshot does not show it."""
+    return work.reconciler.looks_up and ref not in work.observed.objects
+
+
+def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
+    """Put the live object, if there is one, into the snapshot; report whether there is one."""
+    if live is not None:
+        work.observe(ref, live)
+    return live is not None
+
+
+async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
+    """POST once. If an object of that name exists, put it into the snapshot, so that the decision finds its owner."""
+    manifest = _filled(create, work.reconciler.entropy)
+    try:
+        answer = await work.downstream.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
+    except Stale:
+        raise
+    except AlreadyExists as error:
+        live = await _read_live(work, create.ref)
+        work.record_failure(create.ref, "create", error, live)
+        if live is not None:
+            work.observe(create.ref, live)
+    except OperatorError as error:
+        work.record_failure(create.ref, "create", error)
+    else:
+        work.record("create", create.ref, answer)
+        work.forget_failure(create.ref)
+        return True
+    return False
+
+
+def _filled(create: Create, entropy: Entropy | None) -> Manifest:
+    """Return the manifest with its random texts, drawn again for each try, since a refused try left nothing."""
+    manifest = create.manifest
+    for fill in create.fill:
+        if entropy is None:
+            raise ValueError(f"{create.ref} is created with random text, and the reconciler has no source of it")
+        drawn = entropy.text(fill.length, fill.alphabet)
+        text = binascii.b2a_base64(drawn.encode(), newline=False).decode() if fill.base64 else drawn
+        value: Any = text
+        for key in reversed(fill.path):
+            value = {key: value}
+        manifest = merge_patch(manifest, value)
+    return manifest
+
+
+async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
+    """Return the live object with its managedFields, which caches drop: the remedy names an entry of them (REC-8)."""
+    try:
+        return await work.downstream.get(ref)
+    except OperatorError:
+        # The refusal itself is reported either way; without the object only its explanation is missing.
+        return None
+
+
+async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
+    """Delete an object and record what is left: a finalizer of Flux usually keeps it, and the status has to say so."""
+    try:
+        left = await work.downstream.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
+    except NotFound:
+        _gone(work, delete.ref)
+    except Stale:
+        raise
+    except OperatorError as error:
+        work.record_failure(delete.ref, "delete", error)
+    else:
+        # The server answers with the object if finalizers keep it (W-31).
+        if left is not None:
+            work.record("delete", delete.ref, left)
+        else:
+            work.executed.append(("delete", delete.ref))
+            _gone(work, delete.ref)
+
+
+def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
+    left = {other: manifest for other, manifest in work.observed.objects.items() if other != ref}
+    work.observed = attrs.evolve(work.observed, objects=left)
+
+
+async def write_status(work: ReconcilePass[S, V], status: Mapping[str, Any]) -> None:
+    """Write the source's whole status in one apply, with the resourceVersion that it was decided on (REC-6)."""
+    kind = work.reconciler.kind
+    answer = await work.api.apply_status(status, kind=kind, field_manager=work.reconciler.manager)
+    meta = work.source.metadata
+    work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

@@ -1,0 +1,297 @@
+"""The informer as a machine without I/O: list in pages, then watch, for as long as the process runs (RUN-1).
+
+`step` takes an event and returns the new state with its effects. Time and jitter are arguments.
+
+Expected flow
+    Started → ReadPage … BufferPage → Replace, OpenStream → PutObject/RemoveObject/Advance … → OpenStream at the last
+    position.
+Guarantees
+    The store is replaced in one step, never emptied while a list is under way.
+    No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
+    after its list, the first relist after a quiet time, and a watch after one that lasted.
+    A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a
+    watch from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer
+    than `resume_within`, everything is listed again; a watch that ended before its time or broke is resumed where it
+    stopped only if a list of one object shows that the server is not older than that position.
+Assumption
+    resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
+    compared. An API server that is stopped for a restore is away for at least three seconds.
+"""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from purekube.apimachinery.errors import Expired, Forbidden, KindMissing, OperatorError, Unavailable
+from purekube.apimachinery.manifest import metadata
+from purekube.controller.informer.messages import (
+    Advance,
+    BufferPage,
+    DiscardPages,
+    InformerEffect,
+    InformerEvent,
+    ListFailed,
+    OpenStream,
+    PageRead,
+    PutObject,
+    ReadPage,
+    Relist,
+    RelistCause,
+    RemoveObject,
+    Replace,
+    ReportWatchError,
+    Started,
+    StreamEnded,
+    StreamFailed,
+    Wait,
+    WaitElapsed,
+    WakeRequested,
+    WentQuiet,
+)
+from purekube.controller.informer.state import DEFAULT_POLICY, InformerPhase, InformerPolicy, InformerState
+from purekube.controller.informer.store import older
+from purekube.ports import WatchEvent, WatchEventType
+
+InformerStep: TypeAlias = tuple[InformerState, tuple[InformerEffect, ...]]
+
+
+@attrs.frozen
+class InformerContext:
+    """The time of a step, its jitter and the policy in force."""
+
+    now: float
+    jitter: float
+    policy: InformerPolicy
+
+
+def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
+    """List again because of a fault: at once after a quiet time, with backoff when it happens again."""
+    doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
+    if moment.now - state.failed_at > moment.policy.quiet_reset:
+        counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
+        return list_anew(counted, cause, moment, *effects)
+    return pause(doubted, moment, *effects, DiscardPages(), Relist(cause))
+
+
+def list_anew(
+    state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
+) -> InformerStep:
+    """List again at once; forget the pages of an unfinished list."""
+    listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
+    resumed, asked = resume(listing, moment)
+    return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
+
+
+def pause(
+    state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
+) -> InformerStep:
+    """Count a failure and wait before the same phase goes on."""
+    policy, quiet = moment.policy, moment.now - state.failed_at
+    failures = 1 if quiet > policy.quiet_reset else state.failures + 1
+    delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
+    counted = attrs.evolve(state, failures=failures, failed_at=moment.now)
+    waiting, command = wait_for(counted, delay, moment)
+    return waiting, (*effects, *command)
+
+
+def resume_or_relist(
+    state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
+) -> InformerStep:
+    """Wait, then resume the watch of a stream that broke, or list again if the gap is too long for that.
+
+    A stream that lasted was cut by something on the way, as load balancers cut idle ones: this counts as a first
+    failure.
+    """
+    lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
+    counted = attrs.evolve(state, failures=0) if lasted else state
+    waiting, effects = pause(counted, moment, trouble, at_least=at_least)
+    if waiting.wake_at - moment.now <= moment.policy.resume_within:
+        return attrs.evolve(waiting, in_doubt=True), effects
+    listing = attrs.evolve(waiting, phase=InformerPhase.LISTING, continue_token="")
+    return listing, (DiscardPages(), Relist(RelistCause.INTERRUPTED), *effects)
+
+
+def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
+    """Wait, then go on with the same phase."""
+    return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
+
+
+def resume(state: InformerState, moment: InformerContext) -> InformerStep:
+    """Send the request that the phase needs."""
+    asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
+    match state.phase:
+        case InformerPhase.LISTING | InformerPhase.MISSING:
+            return attrs.evolve(asking, phase=InformerPhase.LISTING), (ReadPage(state.continue_token),)
+        case InformerPhase.WATCHING if state.in_doubt:
+            return asking, (ReadPage(limit=1),)
+        case InformerPhase.WATCHING:
+            return asking, (_stream(state, moment),)
+        case _:
+            assert_never(state.phase)
+
+
+def _stream(state: InformerState, moment: InformerContext) -> OpenStream:
+    policy = moment.policy
+    timeout = round(policy.watch_timeout * (1 + moment.jitter))
+    quiet = policy.bookmark_silence if state.bookmarks else timeout + policy.quiet_grace
+    return OpenStream(state.resource_version, timeout, quiet)
+
+
+def step(
+    state: InformerState,
+    event: InformerEvent,
+    now: float,
+    jitter: float,
+    policy: InformerPolicy = DEFAULT_POLICY,
+) -> InformerStep:
+    """Return the next state and its effects. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
+    moment = InformerContext(now, jitter, policy)
+    match event:
+        case WatchEvent():
+            return _streamed(state, event, moment)
+        case PageRead() if state.phase is InformerPhase.WATCHING:
+            return _compared(attrs.evolve(state, heard_at=now), event, moment)
+        case PageRead():
+            return _page(attrs.evolve(state, heard_at=now), event, moment)
+        case ListFailed(error) if state.phase is InformerPhase.WATCHING:
+            return _stream_failed(state, error, moment)
+        case ListFailed(error):
+            return _list_failed(state, error, moment)
+        case StreamEnded():
+            return _stream_ended(attrs.evolve(state, heard_at=now), moment)
+        case StreamFailed(error):
+            return _stream_failed(state, error, moment)
+        case WentQuiet():
+            return _went_quiet(state, moment)
+        case Started() | WaitElapsed():
+            return resume(state, moment)
+        case WakeRequested():
+            return _wake_requested(state, moment)
+        case _:
+            assert_never(event)
+
+
+def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) -> InformerStep:
+    version = str(metadata(event.object).get("resourceVersion", ""))
+    if older(version, state.resource_version):
+        return relist(state, RelistCause.BACKWARDS, moment)
+    bookmark = event.type is WatchEventType.BOOKMARK
+    moved = state.heard(version, moment.now, bookmark=bookmark)
+    match event.type:
+        case WatchEventType.BOOKMARK:
+            return moved, (Advance(version),)
+        case WatchEventType.DELETED:  # the last state, with the version of the deletion (W-17)
+            return moved, (RemoveObject(event.object), Advance(version))
+        case WatchEventType.ADDED | WatchEventType.MODIFIED:
+            return moved, (PutObject(event.object), Advance(version))
+        case _:
+            assert_never(event.type)
+
+
+def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
+    """Resume the watch, unless the server is older than its position: then its storage was restored, so list again."""
+    if older(page.resource_version, state.resource_version):
+        return relist(state, RelistCause.BACKWARDS, moment)
+    return resume(attrs.evolve(state, in_doubt=False), moment)
+
+
+def _page(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
+    if page.continue_token:
+        reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
+        return reading, (BufferPage(page.items), ReadPage(page.continue_token))
+    return _listed(state, page, moment)
+
+
+def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
+    """Take the last page: the buffered objects become the store's content, even those older than what was seen.
+
+    A list without a resourceVersion is the most recent state (W-01): an older one means restored storage.
+    """
+    version = page.resource_version
+    fresh = attrs.evolve(
+        state,
+        continue_token="",
+        in_doubt=False,
+        phase=InformerPhase.WATCHING,
+        has_synced=True,
+        resource_version=version,
+        listed_at=moment.now,
+        misses=0,
+    )
+    opened, effects = resume(fresh, moment)
+    return opened, (BufferPage(page.items), Replace(version), *effects)
+
+
+def _list_failed(state: InformerState, error: OperatorError, moment: InformerContext) -> InformerStep:
+    trouble = ReportWatchError(error.message)
+    match error:
+        case KindMissing():
+            return _missing(state, trouble, moment)
+        case Unavailable(retry_after=seconds):
+            return pause(state, moment, trouble, at_least=seconds or 0.0)
+        case Expired():
+            # The token that the answer offers continues with objects of a newer version (W-05): begin again instead.
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
+        case Forbidden() if moment.policy.optional and error.right is not None:
+            return pause(attrs.evolve(state, continue_token="", has_synced=True), moment, DiscardPages(), trouble)
+        case _:
+            return pause(attrs.evolve(state, continue_token=""), moment, DiscardPages(), trouble)
+
+
+def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
+    """Handle a kind that is not served.
+
+    The first time the server may be starting, so a full store waits for a second.
+    """
+    misses = state.misses + 1
+    missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
+    if state.resource_version and misses < 2:
+        return pause(missed, moment, DiscardPages(), trouble)
+    gone = attrs.evolve(missed, phase=InformerPhase.MISSING, has_synced=True, resource_version="")
+    delay = moment.policy.missing_backoff.delay(misses, moment.jitter)
+    return attrs.evolve(gone, wake_at=moment.now + delay), (DiscardPages(), Replace(""), trouble, Wait(delay))
+
+
+def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
+    """Check at once whether the kind is served, but no more often than after a failure."""
+    if state.phase is not InformerPhase.MISSING:
+        return state, (Wait(max(0.0, state.wake_at - moment.now)),)
+    soonest = state.asked_at + moment.policy.backoff.base
+    if moment.now >= soonest:
+        return resume(attrs.evolve(state, misses=0), moment)
+    return attrs.evolve(state, misses=0, wake_at=soonest), (Wait(soonest - moment.now),)
+
+
+def _stream_ended(state: InformerState, moment: InformerContext) -> InformerStep:
+    policy, lasted = moment.policy, moment.now - state.asked_at
+    if lasted < policy.shortest_watch and not state.had_event:
+        return resume_or_relist(state, moment, ReportWatchError("the watch was closed at once"))
+    if moment.now - state.listed_at >= policy.relist_after:
+        return list_anew(state, RelistCause.PERIODIC, moment)
+    ended = attrs.evolve(state, in_doubt=lasted < policy.watch_timeout)
+    if lasted < policy.shortest_watch:
+        return wait_for(ended, policy.shortest_watch - lasted, moment)
+    return resume(ended, moment)
+
+
+def _stream_failed(state: InformerState, error: OperatorError, moment: InformerContext) -> InformerStep:
+    trouble = ReportWatchError(error.message)
+    match error:
+        case Expired():
+            return relist(state, RelistCause.EXPIRED, moment, trouble)
+        case KindMissing():
+            return relist(state, RelistCause.KIND_MISSING, moment, trouble)
+        case Unavailable(retry_after=seconds):
+            return resume_or_relist(state, moment, trouble, at_least=seconds or 0.0)
+        case Forbidden():
+            return resume_or_relist(state, moment, trouble)
+        case _:
+            return relist(state, RelistCause.UNREADABLE, moment, trouble)
+
+
+def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
+    """List again: the connection may be dead (RUN-1), or the storage restored; or the server sends no bookmarks."""
+    silences = state.silences + 1
+    expected = state.bookmarked or silences < moment.policy.believe_silence
+    quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
+    return relist(quiet, RelistCause.QUIET, moment, ReportWatchError("the stream went quiet", is_usual=True))

@@ -1,0 +1,336 @@
+"""Leader election as a machine without I/O: one candidate, one lease (RUN-4).
+
+Expected flow
+    standby: read, wait, read … until the lease is free or has not changed for its duration → check that no replica
+             works with another number of shards → acquire it → check again → lead
+    leader:  renew, wait, renew … → release requested → close the fence, release
+Guarantees
+    Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
+    lost on the way: a leader's right ends `renew_deadline` after it *sent* its last accepted renewal; a standby takes
+    over `duration` after it *saw* that renewal, and only by an update of exactly the lease it saw.
+    Times of other machines are not read. Of the lease only changes count, timed by the local monotonic clock.
+    A leader that cannot renew, or finds another holder, has lost the lease for good: the process must end.
+    Of two candidates that share the cluster by different numbers of shards, neither believes so either (RUN-13): each
+    checks the leases of all shards after its own is taken, so the one that took it later sees the other's.
+Assumptions
+    Monotonic clocks run, within the ratio of `duration` to `renew_deadline`, equally fast.
+    Identities are unique to a process. Only candidates edit the lease, and nothing deletes it.
+"""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from purekube.apimachinery.errors import AlreadyExists, Forbidden, NotFound, OperatorError, Stale
+from purekube.apimachinery.manifest import Json, Manifest, get_path
+from purekube.controller.lease.messages import (
+    CloseFence,
+    CreateLease,
+    End,
+    LeaderObserved,
+    LeadershipLost,
+    LeaseEffect,
+    LeaseEvent,
+    LeaseRead,
+    LeaseRequestFailed,
+    LeaseWritten,
+    OpenFence,
+    PeersRead,
+    PeersUnread,
+    ReadLease,
+    ReadPeers,
+    ReleaseRequested,
+    ReportLeaseError,
+    SetTimer,
+    ShardsDisagree,
+    TimerFired,
+    UpdateLease,
+)
+from purekube.controller.lease.peers import Disagreement, shard_count_of
+from purekube.controller.lease.record import LeasePolicy, acquired, holder_of, lease_duration, released
+from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+
+LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
+
+
+def timeout(state: LeaseState, moment: LeaseContext) -> float:
+    """Return how long to wait for an answer. A leader does not wait beyond the end of its right."""
+    longest = moment.policy.request_timeout
+    holds = state.role in (Role.LEADER, Role.CONFIRMING)
+    return min(longest, state.held_until - moment.now) if holds else longest
+
+
+def standby_wait(moment: LeaseContext) -> float:
+    """Return how long a standby waits; jitter spreads the candidates."""
+    policy = moment.policy
+    return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
+
+
+def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
+    """Return how long a leader waits after an accepted renewal."""
+    return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
+
+
+def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
+    """Return how long a leader waits after a failed renewal: less as the end nears, so that it sees an outage end."""
+    left, period = state.held_until - moment.now, moment.policy.retry_period
+    return min(left, max(period / 8, min(period, left / 2)))
+
+
+def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    """Return the next state and its effects."""
+    match state.role:
+        case Role.STANDBY:
+            return _standby(state, event, moment)
+        case Role.CONFIRMING:
+            return _confirming(state, event, moment)
+        case Role.YIELDING:
+            return _yielding(state, event, moment)
+        case Role.LEADER:
+            return _leader(state, event, moment)
+        case Role.RELEASING:
+            return _releasing(state, event, moment)
+        case Role.ENDED:
+            return state, (End(),)
+        case _:
+            assert_never(state.role)
+
+
+# -- standby -------------------------------------------------------------------------------------------------------
+
+
+def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    match event:
+        case TimerFired():
+            return _read(state, moment)
+        case LeaseRead(lease):
+            return _look_round_if_free(*_observe(state, lease, moment), moment)
+        case PeersRead() | PeersUnread():
+            return _acquire_if_alone(state, event, moment)
+        case LeaseWritten(lease):
+            return _confirm(state, lease, moment)
+        case LeaseRequestFailed(NotFound() as error) if state.lease is None:  # a create: the namespace is missing
+            return _stand_by(state, moment, ReportLeaseError(error.message))
+        case LeaseRequestFailed(error):
+            return _stand_by(state, moment, *_report(error))
+        case ReleaseRequested():
+            return attrs.evolve(state, role=Role.ENDED), (End(),)
+        case _:
+            assert_never(event)
+
+
+def _stand_by(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
+    """Check again later; a lease that may have been taken is not relied on."""
+    return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
+
+
+def _look_round_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
+    """Try to take a lease that is free, expired, or ours by a write whose answer was lost; else wait for its end."""
+    left = _free_at(state, moment.policy) - moment.now
+    if left > 0:
+        # Jitter after the end as well: several standbys saw the same last renewal.
+        wait = min(standby_wait(moment), left + moment.jitter * moment.policy.retry_period / 4)
+        return state, (*effects, *_other_sharding(state), SetTimer(wait))
+    asking, requests = _read_peers(state, moment)
+    return asking, (*effects, *requests)
+
+
+def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
+    """Report if the holder of the lease works with another number of shards, so that this is no standby of it."""
+    holder = holder_of(state.lease)
+    shards = shard_count_of(holder)
+    return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
+
+
+def _acquire_if_alone(state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext) -> LeaseStep:
+    seen, obstacle = _judged(state, event, moment)
+    match obstacle:
+        case None:
+            return _acquire(seen, moment)
+        case Disagreement():
+            return _yield(seen, obstacle, moment)
+        case _:
+            return _stand_by(seen, moment, *_report(obstacle))
+
+
+def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
+    """Return when the lease may be taken. A deleted lease counts like an existing one: its holder may still run."""
+    if holder_of(state.lease) in ("", state.identity):
+        return float("-inf")
+    return state.changed_at + max(policy.duration, lease_duration(state.lease))
+
+
+def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
+    """Confirm a lease just taken by listing the others once more.
+
+    A candidate with another number of shards that took its lease earlier is seen now; one that takes it later sees
+    ours.
+    """
+    seen, _ = _observe(state, lease, moment)
+    taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
+    # An answer that arrives too late is not relied on.
+    return _read_peers(taken, moment) if moment.now < taken.held_until else _stand_by(taken, moment)
+
+
+# -- between -------------------------------------------------------------------------------------------------------
+
+
+def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    assert isinstance(event, PeersRead | PeersUnread), "nothing else was asked"
+    seen, obstacle = _judged(state, event, moment)
+    match obstacle:
+        case None if moment.now < state.held_until:
+            leading = attrs.evolve(seen, role=Role.LEADER)
+            return leading, (OpenFence(leading.held_until), SetTimer(renewal_wait(leading, moment)))
+        case Disagreement():
+            return _yield(seen, obstacle, moment)
+        case _:
+            return _stand_by(seen, moment, *(_report(obstacle) if obstacle is not None else ()))
+
+
+def _yield(state: LeaseState, found: Disagreement, moment: LeaseContext) -> LeaseStep:
+    """Wait until the others have ended. Our own lease is given back, so that they do not wait for us in turn."""
+    if holder_of(state.lease) != state.identity or not _version(state.lease):
+        return _stand_by(state, moment, ShardsDisagree(found))
+    leaving = attrs.evolve(state, role=Role.YIELDING, held_until=float("-inf"))
+    asking, effects = _request_release(leaving, moment)
+    return asking, (ShardsDisagree(found), *effects)
+
+
+def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    """Stand by. If the lease could not be given back, that is tried again after the next read."""
+    return _stand_by(_observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment)
+
+
+def _judged(
+    state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
+) -> tuple[LeaseState, Disagreement | OperatorError | None]:
+    """Return the state with the other leases as listed, and the obstacle to leading, if there is one."""
+    if isinstance(event, PeersUnread):
+        # A missing right comes from the role of a release without shards, so no other replica works with several
+        # either.
+        alone = state.shard.count == 1 and isinstance(event.error, Forbidden)
+        return state, None if alone else event.error
+    peers = state.peers.observed(event.leases, base=state.base, own=state.name, now=moment.now)
+    found = peers.disagreement(state.shard.count, asked_at=state.asked_at, duration=moment.policy.duration)
+    return attrs.evolve(state, peers=peers), found
+
+
+# -- leader --------------------------------------------------------------------------------------------------------
+
+
+def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    match event:
+        case ReleaseRequested():
+            return _release(state, moment)
+        case LeaseWritten(lease):
+            until = state.asked_at + moment.policy.renew_deadline
+            renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
+            if moment.now >= renewed.held_until:
+                return _lost(renewed, moment)
+            return renewed, (OpenFence(renewed.held_until), SetTimer(renewal_wait(renewed, moment)))
+        case _ if moment.now >= state.held_until:
+            return _lost(state, moment)
+        case TimerFired():
+            return _acquire(state, moment)
+        case LeaseRead(lease):
+            if holder_of(lease) not in ("", state.identity):
+                return _ended(state, f"{holder_of(lease)} holds it now")
+            return _acquire(attrs.evolve(state, lease=lease), moment)
+        case LeaseRequestFailed(Stale() | AlreadyExists()):
+            return _read(state, moment)  # a renewal whose answer was lost, or another holder
+        case LeaseRequestFailed(NotFound()):
+            return _acquire(attrs.evolve(state, lease=None), moment)
+        case LeaseRequestFailed(error):
+            return state, (*_report(error), SetTimer(retry_wait(state, moment)))
+        case PeersRead() | PeersUnread():
+            raise AssertionError("a leader looks at its own lease only")
+        case _:
+            assert_never(event)
+
+
+def _lost(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    return _ended(state, f"it could not be renewed within {moment.policy.renew_deadline:g} s")
+
+
+def _ended(state: LeaseState, reason: str) -> LeaseStep:
+    return attrs.evolve(state, role=Role.ENDED, held_until=float("-inf")), (CloseFence(), LeadershipLost(reason), End())
+
+
+def _release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    leaving = attrs.evolve(state, role=Role.RELEASING, held_until=float("-inf"))
+    asking, effects = _request_release(leaving, moment)
+    return asking, (CloseFence(), *effects)
+
+
+def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    assert state.lease is not None, "a leader has written its lease"
+    times = state.times.next(moment.wall)
+    asking = attrs.evolve(state, asked_at=moment.now, times=times)
+    return asking, (UpdateLease(released(state.lease, times), moment.policy.request_timeout),)
+
+
+def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    """Release once, and again on a newer copy; a lease that cannot be released expires."""
+    match event:
+        case LeaseRequestFailed(Stale()):
+            return _read(state, moment)
+        case LeaseRead(lease) if lease is not None and holder_of(lease) == state.identity:
+            return _request_release(attrs.evolve(state, lease=lease), moment)
+        case _:
+            return attrs.evolve(state, role=Role.ENDED), (End(),)
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _read(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
+
+
+def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    return attrs.evolve(state, asked_at=moment.now), (ReadPeers(timeout(state, moment)),)
+
+
+def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    """Request the lease for us: a create if there is none, else an update of exactly what was read."""
+    times = state.times.next(moment.wall)
+    current = state.lease if _version(state.lease) else None
+    wanted = acquired(
+        current,
+        namespace=state.namespace,
+        name=state.name,
+        identity=state.identity,
+        policy=moment.policy,
+        times=times,
+    )
+    asking = attrs.evolve(state, asked_at=moment.now, times=times)
+    longest = timeout(state, moment)
+    return asking, (CreateLease(wanted, longest) if current is None else UpdateLease(wanted, longest),)
+
+
+def _observe(
+    state: LeaseState, lease: Manifest | None, moment: LeaseContext
+) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
+    """Take in the lease as read; the time of its last change is reset when its content has changed."""
+    if lease is None:
+        # Keep the former holder and the time of the change, but nothing that an update could be based on.
+        remains = {"spec": get_path(state.lease, "spec")} if state.lease is not None else None
+        return attrs.evolve(state, lease=remains), ()
+    if _content(lease) == _content(state.lease):
+        return attrs.evolve(state, lease=lease), ()
+    observed = (LeaderObserved(holder_of(lease)),) if holder_of(lease) != holder_of(state.lease) else ()
+    return attrs.evolve(state, lease=lease, changed_at=moment.now), observed
+
+
+def _content(lease: Manifest | None) -> Json:
+    return get_path(lease, "spec")
+
+
+def _version(lease: Manifest | None) -> str:
+    return str(get_path(lease, "metadata", "resourceVersion") or "")
+
+
+def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:
+    """Report an error in the log, unless it means that another candidate was quicker."""
+    return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

@@ -1,0 +1,93 @@
+"""Live reads through the `KubeApi` port, collected for one snapshot; missing kinds are remembered."""
+
+import attrs
+
+from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Right, Unauthorized
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.controller.informer.outline import bounded, is_outline
+from purekube.controller.informer.state import PAGE_SIZE
+from purekube.ports import KubeApi
+
+
+@attrs.define
+class LiveReads:
+    """The live objects by reference, the kinds that are not installed, and those that may not be read.
+
+    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted, where
+    the roles may go before the objects: nothing there is worth delaying the deletion.
+    """
+
+    api: KubeApi
+    objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
+    missing: set[Kind] = attrs.field(factory=set)
+    hidden: dict[Kind, Right] = attrs.field(factory=dict)
+    lenient: bool = False
+
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
+        """Return the object; None if it does not exist, or if no object can have that name.
+
+        Raises whatever else `KubeApi.get` raises.
+        """
+        try:
+            if ref.name:
+                return await self.api.get(ref, resource_version=resource_version, metadata_only=metadata_only)
+        except KindMissing:
+            self.missing.add(ref.kind)
+        except (NotFound, Invalid):
+            pass
+        except Forbidden as error:
+            self._raise_unless_lenient(error)
+        return None
+
+    async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
+        """Read one object by name. Raises like `get`."""
+        if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
+            self.objects[ref] = live
+
+    async def add_whole(self, ref: ObjectRef) -> None:
+        """Read one object by name unless it is known in full, not as an outline. Raises like `get`."""
+        known = self.objects.get(ref)
+        if known is None or is_outline(known):
+            await self.add(ref)
+
+    async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
+        """Read all objects of a kind that carry the labels; of large ones keep the outline.
+
+        Raises what `KubeApi.list` raises.
+        """
+        token = ""
+        while True:
+            try:
+                page = await self.api.list(
+                    kind, namespace=namespace, label_selector=selector, limit=PAGE_SIZE, continue_token=token
+                )
+            except KindMissing:
+                self.missing.add(kind)
+                return
+            except Forbidden as error:
+                self._raise_unless_lenient(error)
+                return
+            self.objects |= {ref_of(manifest, kind): bounded(manifest) for manifest in page.items}
+            if not (token := page.continue_token):
+                return
+
+    async def add_selected(
+        self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
+    ) -> None:
+        """Read the objects that the selectors choose, as evidence; nothing if they may not be read.
+
+        Raises whatever else `KubeApi.list` raises.
+        """
+        try:
+            page = await self.api.list(
+                kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+            )
+        except (KindMissing, Forbidden) as error:
+            if isinstance(error, Unauthorized):
+                raise
+            return
+        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+    def _raise_unless_lenient(self, error: Forbidden) -> None:
+        if not self.lenient or isinstance(error, Unauthorized):
+            raise error

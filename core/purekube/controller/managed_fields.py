@@ -1,0 +1,251 @@
+"""Holders of an object's fields, read from its managedFields (REC-3, REC-8, RES-4).
+
+A conflict of server-side apply can be foreseen from the fields that other managers hold. The status is ours, except for
+fields that another manager edited: those are not reported as ours, and keep us from writing the status.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata, ref_of
+
+_WRITTEN_METADATA: Final = ("f:labels", "f:annotations", "f:ownerReferences")
+_HELD: Final = "managedFields"
+_STATUS: Final = "status"
+
+Path: TypeAlias = tuple[str, ...]
+
+
+def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
+    """Yield the entries of managedFields, each with its position."""
+    managed_fields = get_path(live, "metadata", _HELD)
+    yield from enumerate(managed_fields) if isinstance(managed_fields, list | tuple) else ()
+
+
+def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
+    """Return the command that applies a JSON patch to the object."""
+    patch = shlex.quote(canonical_json(steps).decode())
+    return f"kubectl patch {kubectl_name(ref)} --type=json -p {patch}"
+
+
+def kubectl_name(ref: ObjectRef) -> str:
+    """Return the object as kubectl takes it after a verb."""
+    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
+    return f"{kind} {ref.name} -n {ref.namespace}" if ref.namespace else f"{kind} {ref.name}"
+
+
+# --- fields that an apply may write ---------------------------------------------------------------------------
+
+
+def without_managed_fields(manifest: Manifest) -> Manifest:
+    """Return `manifest` without managedFields, as caches keep objects that only we write; not a deep copy."""
+    meta = metadata(manifest)
+    if _HELD not in meta:
+        return manifest
+    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != _HELD}}
+
+
+def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
+    """Return `manifest` with managedFields reduced to what managers other than `manager` hold of fields that an apply
+
+    may write, as a rule nothing. Not a deep copy.
+    """
+    held = list(_foreign(metadata(manifest).get(_HELD), manager))
+    plain = without_managed_fields(manifest)
+    return {**plain, "metadata": {**metadata(plain), _HELD: held}} if held else plain
+
+
+def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
+    for entry in managed_fields if isinstance(managed_fields, list) else ():
+        fields = get_path(entry, "fieldsV1")
+        is_status = get_path(entry, "subresource") == _STATUS  # `kubectl scale` has an entry of its own too (S-51)
+        if get_path(entry, "manager") == manager or is_status or not isinstance(fields, Mapping):
+            continue
+        meta = {key: value for key, value in (get_path(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
+        rest = {key: value for key, value in fields.items() if key != "f:metadata"}
+        if meta or rest:
+            held = {"f:metadata": meta, **rest} if meta else rest
+            yield {"manager": entry["manager"], "operation": get_path(entry, "operation"), "fieldsV1": held}
+
+
+def is_held_by_others(wanted: Manifest, live: Manifest | None, manager: str) -> bool:
+    """Report whether another manager holds a field that `wanted` names. Only the server knows if that is a conflict."""
+    held = get_path(live, "metadata", _HELD)
+    return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(held, manager))
+
+
+def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
+    """Report whether a field set names a leaf of `wanted`. Any item of a list counts as soon as we send the list."""
+    if not isinstance(wanted, Mapping):
+        return True
+    for key, beneath in fields.items():
+        # In a field set `f:<name>` is a field, `k:<keys>` an item of a keyed list, `.` the object itself (S-20, S-21).
+        how, _, name = key.partition(":")
+        if how != "f" or name not in wanted:
+            continue
+        if not isinstance(beneath, Mapping) or set(beneath) <= {"."} or _overlaps(beneath, wanted[name]):
+            return True
+    return False
+
+
+def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
+    """Return the annotation's text if managedFields say that `manager` wrote it, else None.
+
+    A tenant may write annotations too: ours are believed only where we wrote them (RUN-12).
+    """
+    text = get_path(live, "metadata", "annotations", annotation)
+    ours = any(
+        get_path(entry, "fieldsV1", "f:metadata", "f:annotations", f"f:{annotation}") is not None
+        for _, entry in entries(live)
+        if get_path(entry, "manager") == manager and not get_path(entry, "subresource")
+    )
+    return text if ours and isinstance(text, str) else None
+
+
+def with_written_annotations(manifest: Manifest, live: Manifest, annotations: Iterable[str], manager: str) -> Manifest:
+    """Return `manifest`, a trimmed `live`, with what `written_annotation` needs to believe these annotations.
+
+    Not a deep copy.
+    """
+    ours: dict[str, Any] = {
+        f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None
+    }
+    if not ours:
+        return manifest
+    entry = {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": ours}}}
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, _HELD: [*(meta.get(_HELD) or ()), entry]}}
+
+
+# --- the status ------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class StatusHolder:
+    """Another field manager that holds a field of the status, and the command that takes the field back."""
+
+    manager: str
+    field: str
+    command: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.manager} holds {self.field}, so the operator cannot write the status"
+        return f"{what}; to hand it back: {self.command}" if self.command else what
+
+
+@attrs.frozen
+class StatusOwner:
+    """The field manager that writes the statuses of some kinds, and the types of conditions that are its own there."""
+
+    manager: str
+    types: Mapping[Kind, frozenset[str]]
+
+    def with_holders(self, manifest: Manifest) -> Manifest:
+        """Return `manifest` as caches keep it: with managedFields of the status only if others hold part of it.
+
+        Not a deep copy.
+        """
+        plain = without_managed_fields(manifest)
+        of_status = [entry for _, entry in entries(manifest) if get_path(entry, "subresource") == _STATUS]
+        if all(get_path(entry, "manager") == self.manager for entry in of_status):
+            return plain
+        return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
+
+    def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
+        """Return `manifest` without those of our conditions that another manager wrote in part; not a deep copy."""
+        held = self.held_conditions(manifest)
+        if not held:
+            return manifest
+        status = manifest["status"]
+        conditions = get_path(status, "conditions") or ()
+        left = [condition for condition in conditions if get_path(condition, "type") not in held]
+        return {**manifest, "status": {**status, "conditions": left}}
+
+    def held_conditions(self, live: Manifest) -> frozenset[str]:
+        """Return the types of our conditions that another manager wrote in part."""
+        held = (path for _, path in self._held(live))
+        return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
+
+    def condition_holders(self, live: Manifest) -> Iterator[str]:
+        """Yield the other managers that wrote conditions of ours."""
+        return (manager for manager, path in self._held(live) if path[1] == "conditions")
+
+    def hand_over(self, live: Manifest) -> str:
+        """Return the command that takes our conditions back from another manager; an empty text if none holds any."""
+        manager = next(self.condition_holders(live), "")
+        return self._hand_back(live, manager) if manager else ""
+
+    def held_fields(self, live: Manifest) -> frozenset[str]:
+        """Return the names of status fields, except conditions, that another manager wrote."""
+        return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
+
+    def holder(self, live: Manifest) -> StatusHolder | None:
+        """Return the manager that keeps us from writing this status, if there is one."""
+        held = next(self._held(live), None)
+        if held is None:
+            return None
+        manager, path = held
+        return StatusHolder(manager, _shown(path), self._hand_back(live, manager))
+
+    def _held(self, live: Manifest) -> Iterator[tuple[str, Path]]:
+        """Yield manager and path of each status field that another manager holds and we do not."""
+        if _HELD not in metadata(live):
+            return
+        of_status = [entry for _, entry in entries(live) if get_path(entry, "subresource") == _STATUS]
+        ours = {path for entry in of_status if get_path(entry, "manager") == self.manager for path in _paths(entry)}
+        kind = self._kind(live)
+        types = frozenset() if kind is None else self.types[kind]
+        for entry in of_status:
+            if get_path(entry, "manager") == self.manager:
+                continue
+            for path in _paths(entry):
+                foreign_type = len(path) > 2 and path[1] == "conditions" and path[2] not in types
+                if path not in ours and not foreign_type:
+                    yield str(get_path(entry, "manager")), path
+
+    def _kind(self, live: Manifest) -> Kind | None:
+        return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
+
+    def _hand_back(self, live: Manifest, manager: str) -> str:
+        """Return the command whose JSON patch removes the manager's status entry, guarded by the manager's name."""
+        kind = self._kind(live)
+        for index, entry in entries(live):
+            if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):
+                path = f"/metadata/managedFields/{index}"
+                steps = [{"op": "test", "path": f"{path}/manager", "value": manager}, {"op": "remove", "path": path}]
+                return kubectl_patch(ref_of(live, kind), steps)
+        return ""
+
+
+def _paths(entry: Any) -> Iterator[Path]:
+    """Yield the paths of leaves below `status`; an item of a list is named by its type."""
+    fields = get_path(entry, "fieldsV1", "f:status")
+    pending: list[tuple[Path, Any]] = [((_STATUS,), fields)] if isinstance(fields, Mapping) else []
+    while pending:
+        path, fields = pending.pop()
+        children = [(_step(key), value) for key, value in fields.items() if key != "."]
+        if not children and len(path) > 1:
+            yield path
+        pending += [((*path, step), value) for step, value in children if isinstance(value, Mapping)]
+
+
+def _step(key: str) -> str:
+    how, _, name = key.partition(":")
+    if how != "k":
+        return name
+    # An item of a keyed list has its keys as JSON: a condition its type (S-20).
+    try:
+        keys = json.loads(name)
+    except ValueError:
+        return name
+    return str(keys.get("type", name)) if isinstance(keys, Mapping) else name
+
+
+def _shown(path: Path) -> str:
+    if path[1] == "conditions" and len(path) > 2:
+        return f".status.conditions[{path[2]}]" + "".join(f".{step}" for step in path[3:])
+    return "".join(f".{step}" for step in path)

@@ -1,0 +1,88 @@
+"""Ownership of live downstream objects: how it is checked, gained and given up (REC-4, REC-10).
+
+Checked before any apply or delete. An owner is identified by its uid: another object of the same name is another owner.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.controller.decision import MergePatch
+
+
+def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
+    """Return the owner reference with `controller: true`, if there is one."""
+    owners = metadata(manifest).get("ownerReferences")
+    if not isinstance(owners, list):
+        return None
+    for owner in owners:
+        if (type(owner) is dict or isinstance(owner, Mapping)) and owner.get("controller") is True:
+            return owner
+    return None
+
+
+def is_controlled_by(manifest: Manifest, uid: str) -> bool:
+    """Report whether the object with exactly this uid controls the manifest's object."""
+    return bool(get_path(controller_of(manifest), "uid") == uid)
+
+
+def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
+    """Report whether the owner with `uid` may apply over this object.
+
+    It may if it controls the object, or if no owner does and the object has one of the `marks`. A mark maps labels to
+    their values; None for a label that must be absent. The owner reference to this uid is enough, since the owner puts
+    back labels that others removed. An orphan of an earlier incarnation (`--cascade=orphan`) has no controller and is
+    adopted.
+    """
+    controller = controller_of(manifest)
+    if controller is not None:
+        return bool(controller.get("uid") == uid)
+    labels = metadata(manifest).get("labels")
+    if not isinstance(labels, Mapping):
+        return False
+    return any(all(labels.get(name) == value for name, value in mark.items()) for mark in marks())
+
+
+def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
+    """Return the reference by which an object controls its downstream objects."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
+    """Return the patch that gives an object without controller an owner reference and `labels`.
+
+    The object is then deleted or pruned with its owner.
+    """
+    owners = metadata(manifest).get("ownerReferences") or ()
+    meta = {
+        "resourceVersion": metadata(manifest)["resourceVersion"],
+        "labels": dict(labels),
+        "ownerReferences": [*owners, owner],
+    }
+    return MergePatch(ref, {"metadata": meta})
+
+
+def owners_without(manifest: Manifest, uid: str) -> list[Any]:
+    """Return the owner references without that owner's, so that garbage collection spares the object."""
+    return [owner for owner in metadata(manifest).get("ownerReferences") or () if get_path(owner, "uid") != uid]
+
+
+def controlled(
+    objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind]
+) -> Iterator[tuple[ObjectRef, Manifest]]:
+    """Yield the objects that the owner with `uid` controls, in the order of `kinds`."""
+    refs: dict[Kind, list[ObjectRef]] = {}
+    for ref in objects:
+        refs.setdefault(ref.kind, []).append(ref)
+    for kind in kinds:
+        for ref in sorted(refs.get(kind, ())):
+            if is_controlled_by(objects[ref], uid):
+                yield ref, objects[ref]

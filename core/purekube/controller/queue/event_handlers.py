@@ -1,0 +1,73 @@
+"""Event handlers: from a change in the cluster to the keys to reconcile (REC-1)."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.partial_decode import is_in_progress, owners
+from purekube.controller.queue.workqueue import Priority
+
+PROGRESS_SECONDS = 1.0
+"""The longest wait of an intermediate report for the next one.
+
+Controllers write several reports in a row, and an instance whose release is merely under way shows only progress
+messages, which may wait for a minute (REC-6).
+"""
+
+KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
+"""A function that yields the keys to reconcile because of a change."""
+
+
+@attrs.frozen
+class Urgency:
+    """The priority of a key among others because of a change, and the longest delay in seconds."""
+
+    priority: Priority = Priority.LIVE
+    after: float = 0.0
+
+
+UrgencyOf: TypeAlias = Callable[[CacheChange], Urgency]
+
+
+def itself(change: CacheChange) -> Iterator[ObjectRef]:
+    """Yield the changed object itself as the key."""
+    yield change.ref
+
+
+def owners_of_kind(kind: Kind) -> KeysOf:
+    """Return a handler that yields the owners of `kind` before and after the change, since one may have lost it."""
+
+    def keys(change: CacheChange) -> Iterator[ObjectRef]:
+        before = () if change.old_raw is None else owners(change.old_raw, kind)
+        yield from dict.fromkeys((*owners(change.raw, kind), *before))
+
+    return keys
+
+
+def priority_of(change: CacheChange) -> Priority:
+    """Return the priority of a change: objects of the first list can wait; a live change cannot."""
+    return Priority.BACKGROUND if change.initial else Priority.LIVE
+
+
+def at_once(change: CacheChange) -> Urgency:
+    """Return the urgency with which every change is handled at once."""
+    return Urgency(priority_of(change))
+
+
+def verdict_first(change: CacheChange) -> Urgency:
+    """Handle a verdict at once, an intermediate report a moment later, together with those that follow it."""
+    if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
+        return Urgency(priority_of(change), PROGRESS_SECONDS)
+    return Urgency(_begun(change))
+
+
+def what_is_begun(change: CacheChange) -> Urgency:
+    """Handle an engine's report on a run before runs that have not started."""
+    return Urgency(_begun(change))
+
+
+def _begun(change: CacheChange) -> Priority:
+    return Priority.BACKGROUND if change.initial else Priority.VERDICT

@@ -1,0 +1,386 @@
+"""The work queue: which key is reconciled next, and when a failed one is tried again (RUN-2).
+
+A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not events: adding
+a key twice does it once.
+
+Guarantees
+    One worker per key: a key handed out is not handed out again before its `done`.
+    Nothing is lost: a key added while it is being worked on is handed out once more afterwards.
+    Earliest wins: of several adds the earliest time counts, and the highest priority.
+    What is begun is finished first: a key with a verdict goes before keys that are new, so that it waits for other
+    verdicts, and not for the length of the queue.
+    No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
+    waited for `ageing` seconds its priority gets every fourth take.
+    Mutual exclusion: of keys with the same `exclusion_key` at most one is processed; the others wait for its `done`,
+    and go before it if it is added again (OPS-5).
+Assumption
+    `now` never goes backwards between calls.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from enum import IntEnum
+from typing import Final, Generic, TypeVar, assert_never
+
+import attrs
+
+from purekube.controller.backoff import Backoff, jitter_of
+from purekube.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Requeue, RequeuePace
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Priority(IntEnum):
+    """The priority of a key; higher goes first."""
+
+    BACKGROUND = 0
+    """Objects of the initial list, and resyncs: they are not urgent."""
+    LIVE = 1
+    """A change that was just observed."""
+    VERDICT = 2
+    """A downstream controller has finished what was begun: one write of a status is left to do."""
+    URGENT = 3
+    """A person or a job requested it."""
+
+
+@attrs.frozen
+class Processing:
+    """A key in the hands of a worker: its priority, when it was taken, and the seconds it had been ready before."""
+
+    priority: Priority
+    taken_at: float
+    waited: float
+
+
+@attrs.frozen
+class QueueStats:
+    """Counts for metrics: keys ready per priority, delayed, being processed; adds and retries since the start."""
+
+    ready: dict[Priority, int]
+    delayed: int
+    processing: int
+    adds: int
+    retries: int
+
+
+class PriorityLevel(Generic[K]):
+    """Ready keys of one priority. A group is a set of keys that must not starve other groups: a namespace.
+
+    Kept in two orders: by group for taking turns, and by age to find keys that have waited too long. All calls take
+    constant time.
+    """
+
+    def __init__(self) -> None:
+        self._since: OrderedDict[K, float] = OrderedDict()
+        self._turns: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def push(self, key: K, group: Hashable, now: float) -> None:
+        """Put a key that is not in the level at the end of its group."""
+        self._since[key] = now
+        self._turns.setdefault(group, OrderedDict())[key] = None
+
+    def remove(self, key: K, group: Hashable) -> float:
+        """Take a key out; return when it came in."""
+        keys = self._turns[group]
+        del keys[key]
+        if not keys:
+            del self._turns[group]
+        return self._since.pop(key)
+
+    @property
+    def oldest_since(self) -> float:
+        """The time when the oldest key came in. Raises StopIteration if the level is empty."""
+        return next(iter(self._since.values()))
+
+    @property
+    def next_in_turn(self) -> K:
+        """The first key of the group whose turn it is."""
+        return next(iter(next(iter(self._turns.values()))))
+
+    def pass_turn(self, group: Hashable) -> None:
+        """Move a group that was just served to the end."""
+        if group in self._turns:
+            self._turns.move_to_end(group)
+
+
+_OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
+"""The backoff of a copy that is overtaken twice in a row or more: the cache may need a moment."""
+
+
+class RateLimiter(Generic[K]):
+    """The failures of each key since its last success; `total` counts all retries."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._failures: dict[K, int] = {}
+        self.total = 0
+
+    def failures(self, key: K) -> int:
+        """Return the failures of a key since its last success."""
+        return self._failures.get(key, 0)
+
+    def delay(self, key: K, requeue: Requeue) -> float | None:
+        """Return the seconds until the key is due again, None if it is not.
+
+        Count a failure; a success resets the count.
+        """
+        match requeue.pace:
+            case RequeuePace.NONE:
+                self._failures.pop(key, None)
+                return requeue.after
+            case RequeuePace.SLOW:
+                self._failures.pop(key, None)
+                return requeue.no_later_than(SLOW_SECONDS).after
+            case RequeuePace.BACKOFF:
+                return max(requeue.not_before, self._backoff_of(key))
+            case RequeuePace.REFUSED:
+                return max(requeue.not_before, min(REFUSED_SECONDS, self._backoff_of(key)))
+            case RequeuePace.IMMEDIATE:
+                attempt = self._count(key)
+                return _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
+            case RequeuePace.TOLD:
+                self._count(key)
+                return requeue.after
+            case RequeuePace.UNDECIDED:
+                return requeue.after
+            case _:
+                assert_never(requeue.pace)
+
+    def _backoff_of(self, key: K) -> float:
+        attempt = self._count(key)
+        return self._backoff.delay(attempt, jitter_of(key, attempt))
+
+    def _count(self, key: K) -> int:
+        self.total += 1
+        self._failures[key] = attempt = self._failures.get(key, 0) + 1
+        return attempt
+
+
+# Sleeping until an instant can end a rounding error before it; without the slack the worker pool would spin.
+_SLACK = 1e-6
+_TAKES_PER_AGED = 4
+_WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
+"""Paces with which `Requeue.after` holds whatever the backoff is (OPS-12)."""
+
+
+@attrs.frozen
+class _Wanted:
+    ready_at: float
+    priority: Priority
+
+    def merged(self, other: "_Wanted | None") -> "_Wanted":
+        if other is None:
+            return self
+        return _Wanted(min(self.ready_at, other.ready_at), max(self.priority, other.priority))
+
+
+class WorkQueue(Generic[K]):
+    """The queue that the module describes. `group_of` names the group that takes turns; `ageing` is in seconds.
+
+    `exclusion_key` names the key's lock, None for none; it is evaluated when the key's turn comes.
+    """
+
+    def __init__(
+        self,
+        *,
+        group_of: Callable[[K], Hashable] = lambda key: None,
+        exclusion_key: Callable[[K], Hashable | None] = lambda key: None,
+        backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
+        ageing: float = 30.0,
+    ) -> None:
+        self._group_of = group_of
+        self._exclusion_key = exclusion_key
+        self._ageing = ageing
+        self._levels: dict[Priority, PriorityLevel[K]] = {
+            priority: PriorityLevel() for priority in sorted(Priority, reverse=True)
+        }
+        self._pending: dict[K, _Wanted] = {}  # every key added and not taken, wherever it waits
+        self._ready: dict[K, Priority] = {}  # those of them that are in a level
+        self._delays: list[tuple[float, int, K]] = []  # a heap; entries overtaken by an earlier add are skipped
+        self._processing: dict[K, Processing] = {}
+        self._exclusions: dict[K, Hashable] = {}  # the exclusion keys of the keys being processed
+        self._blocked: dict[Hashable, dict[K, None]] = {}  # pending keys by the exclusion key that another key holds
+        self._rate_limiter: RateLimiter[K] = RateLimiter(backoff)
+        self._sequence = 0
+        self._since_aged = 0
+        self._closed = False
+        self._adds = 0
+
+    def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
+        """Add `key`, due in `after` seconds at the latest. Return False after `shutdown`."""
+        if self._closed:
+            return False
+        self._adds += 1
+        self._want(key, _Wanted(now + after, priority), now)
+        return True
+
+    def wake(self, key: K, now: float) -> None:
+        """Make `key` due now if it was added and only waits for its time; otherwise do nothing."""
+        wanted = self._pending.get(key)
+        if wanted is not None and not self._closed:
+            self._want(key, _Wanted(now, wanted.priority), now)
+
+    def take(self, now: float) -> K | None:
+        """Return the next key to work on, None if none is ready. The caller must call `done` for it."""
+        self._promote(now)
+        self._block()
+        level = self._choose(now)
+        if level is None:
+            return None
+        key = level.next_in_turn
+        waited = now - level.remove(key, group := self._group_of(key))
+        level.pass_turn(group)
+        self._processing[key] = Processing(self._ready.pop(key), now, waited)
+        if (exclusion := self._exclusion_key(key)) is not None:
+            self._exclusions[key] = exclusion
+            self._blocked[exclusion] = {}
+        del self._pending[key]
+        return key
+
+    def done(self, key: K, now: float, requeue: Requeue) -> None:
+        """Give a taken key back. Raises KeyError for a key that is not being processed."""
+        if requeue.after is not None and requeue.pace in _WITH_DEADLINE and key in self._processing:
+            self.add(key, now, after=requeue.after)
+        processing = self._processing.pop(key)
+        self._unblock(key, now)
+        asked_meanwhile = self._pending.pop(key, None)
+        delay = self._rate_limiter.delay(key, requeue)
+        if delay is not None and not self._closed:
+            asked_meanwhile = _Wanted(now + delay, processing.priority).merged(asked_meanwhile)
+        if asked_meanwhile is not None:
+            self._want(key, asked_meanwhile, now)
+
+    def next_wakeup(self, now: float) -> float | None:
+        """Return the seconds until `take` can give a key, 0 if it can now, None if no key is waiting."""
+        self._promote(now)
+        self._block()
+        if self._ready:
+            return 0.0
+        return self._delays[0][0] - now if self._delays else None
+
+    @property
+    def is_backlogged(self) -> bool:
+        """True if keys above the background priority wait for a worker."""
+        return any(level for priority, level in self._levels.items() if priority > Priority.BACKGROUND)
+
+    def processing(self, key: K) -> Processing | None:
+        """Return the record of a key that is being processed, if it is."""
+        return self._processing.get(key)
+
+    @property
+    def oldest_taken(self) -> float | None:
+        """The time when the key that is being processed for longest was taken."""
+        return min((processing.taken_at for processing in self._processing.values()), default=None)
+
+    def unfinished(self, now: float) -> float:
+        """Return for how many seconds, in sum, the present keys have been processed."""
+        return sum(now - processing.taken_at for processing in self._processing.values())
+
+    def failures(self, key: K) -> int:
+        """Return the failures of a key since its last success."""
+        return self._rate_limiter.failures(key)
+
+    def shutdown(self, now: float, *, drain: bool = False) -> None:
+        """Accept no more keys and forget delayed ones; ready ones are still handed out only with `drain`."""
+        self._promote(now)
+        self._closed = True
+        self._delays.clear()
+        blocked = {key: None for keys in self._blocked.values() for key in keys}
+        handed_out = {**self._ready, **self._processing, **blocked} if drain else {}
+        for key in [key for key in self._pending if key not in handed_out]:
+            self._withdraw(key)
+            del self._pending[key]
+
+    @property
+    def drained(self) -> bool:
+        """True after `shutdown`, when no key is left to hand out or being processed."""
+        return self._closed and not self._pending and not self._processing
+
+    @property
+    def stats(self) -> QueueStats:
+        """The counts at this moment."""
+        ready = {priority: len(level) for priority, level in self._levels.items()}
+        waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
+        return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
+
+    def _want(self, key: K, asked: _Wanted, now: float) -> None:
+        known = self._pending.get(key)
+        wanted = asked.merged(known)
+        if wanted == known:
+            return
+        self._pending[key] = wanted
+        if key not in self._processing:
+            self._place(key, wanted, now)
+
+    def _place(self, key: K, wanted: _Wanted, now: float) -> None:
+        """Put a pending key where it waits: into its level if its time has come, else among the delayed."""
+        if wanted.ready_at <= now + _SLACK:
+            if self._ready.get(key) is not wanted.priority:
+                self._withdraw(key)
+                self._ready[key] = wanted.priority
+                self._levels[wanted.priority].push(key, self._group_of(key), now)
+        elif not self._closed:
+            self._sequence += 1
+            heapq.heappush(self._delays, (wanted.ready_at, self._sequence, key))
+            self._forget_overtaken()
+        else:
+            del self._pending[key]
+
+    def _withdraw(self, key: K) -> None:
+        priority = self._ready.pop(key, None)
+        if priority is not None:
+            self._levels[priority].remove(key, self._group_of(key))
+
+    def _promote(self, now: float) -> None:
+        """Move delayed keys whose time has come into their levels, and drop overtaken entries on top."""
+        while self._delays:
+            ready_at, _, key = self._delays[0]
+            if self._waits(key, ready_at):
+                if ready_at > now + _SLACK:
+                    return
+                self._place(key, self._pending[key], now)
+            heapq.heappop(self._delays)
+
+    def _block(self) -> None:
+        """Set keys aside whose turn it is while another one with the same exclusion key is processed."""
+        for level in self._levels.values():
+            while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
+                key = level.next_in_turn
+                self._withdraw(key)
+                self._blocked[exclusion][key] = None
+
+    def _unblock(self, key: K, now: float) -> None:
+        """Let the keys that waited for `key` take their turn."""
+        for other in self._blocked.pop(self._exclusions.pop(key, None), {}):
+            if other in self._pending and other not in self._processing:
+                self._place(other, self._pending[other], now)
+
+    def _waits(self, key: K, ready_at: float) -> bool:
+        """Report whether a heap entry still says when its key is due."""
+        wanted = self._pending.get(key)
+        return (
+            wanted is not None
+            and wanted.ready_at == ready_at
+            and key not in self._ready
+            and key not in self._processing
+        )
+
+    def _forget_overtaken(self) -> None:
+        """Keep the heap within twice the number of waiting keys, however often they are added with an earlier time."""
+        if len(self._delays) > 2 * len(self._pending) + 64:
+            self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
+            heapq.heapify(self._delays)
+
+    def _choose(self, now: float) -> PriorityLevel[K] | None:
+        """Return the highest level with keys; every fourth time the lower one whose oldest key has aged most."""
+        filled = [level for level in self._levels.values() if level]
+        aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
+        self._since_aged = self._since_aged + 1 if aged else 0
+        if self._since_aged >= _TAKES_PER_AGED:
+            self._since_aged = 0
+            return min(aged, key=lambda level: level.oldest_since)
+        return filled[0] if filled else None

@@ -1,0 +1,189 @@
+"""One reconcile pass: decide, execute, decide again; the only code that turns effects into calls of `KubeApi`.
+
+Expected flow
+    decide → finalizer → patches → applies → creates → deletes → decide again on the result → … → status → events.
+    A second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
+    the status always speaks of the world after the writes.
+Guarantees
+    The finalizer is on before the first downstream write. The status goes out in one apply with the
+    resourceVersion it was decided on (REC-7). An apply holds the uid and resourceVersion that it was decided on: one
+    that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written
+    status only. A decision that may be made from the newest copy of its source only (`only_if_current`) writes
+    nothing downstream from an older one.
+Errors
+    None of the port's errors leaves `run_pass`: refused writes downstream come back to the decision as `Failure`s,
+    and what stops the source's own writes is in `ReconcileResult.error`.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import attrs
+
+from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.controller.decision import Decision
+from purekube.controller.execute import STATUS, OnWrite, PassRules, ReconcilePass, S, V, write_downstream, write_status
+from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace, requeue_for
+from purekube.ports import EventSink, KubeApi
+
+
+class ResultLabel(StrEnum):
+    """Values of the label `result` of controller_runtime_reconcile_total, plus two that we add."""
+
+    SUCCESS = "success"
+    REQUEUE_AFTER = "requeue_after"
+    REQUEUE = "requeue"
+    """The copy was overtaken by a newer version; reconciled again at once."""
+    ERROR = "error"
+    TERMINAL = "terminal"
+    """Not retried: only another spec, or a person, can help."""
+
+
+@attrs.frozen
+class ReconcileResult:
+    """The outcome of a reconcile pass, and when the object is reconciled again.
+
+    `written` holds each written object with the resourceVersion that the server answered: the key is not decided again
+    from a cache that has not seen these. `executed` holds verb and object of each write, `STATUS` for the source's own
+    status. `error` is for the log and the metrics; by default `requeue` follows from it.
+    """
+
+    decision: Decision = attrs.field(factory=Decision)
+    written: tuple[tuple[ObjectRef, str], ...] = ()
+    error: OperatorError | None = None
+    requeue: Requeue = attrs.field()
+    at_fixed_point: bool = False
+    """True if another pass would write nothing, so that the events of this pass's own writes need not wake the key."""
+    is_reported: bool = False
+    """True if the object's own status reports `error`."""
+    executed: tuple[tuple[str, ObjectRef], ...] = ()
+
+    @requeue.default
+    def _as_error_asks(self) -> Requeue:
+        return requeue_for(self.error)
+
+    @property
+    def writes(self) -> int:
+        """The number of writes that reached the API server."""
+        return len(self.executed)
+
+    @property
+    def status(self) -> Manifest | None:
+        """The status that was written; None when none was."""
+        return self.decision.status if any(verb == STATUS for verb, _ in self.executed) else None
+
+    @property
+    def label(self) -> ResultLabel:
+        """The result's label in the metrics."""
+        match self.requeue.pace:
+            case RequeuePace.IMMEDIATE:
+                return ResultLabel.REQUEUE
+            case RequeuePace.BACKOFF | RequeuePace.REFUSED | RequeuePace.TOLD:
+                return ResultLabel.ERROR
+            case _ if self.error is not None:
+                return ResultLabel.TERMINAL
+            case RequeuePace.NONE if self.requeue.after is None:
+                return ResultLabel.SUCCESS
+            case _:
+                return ResultLabel.REQUEUE_AFTER
+
+
+async def run_pass(
+    reconciler: PassRules[S, V],
+    source: S,
+    observed: V,
+    api: KubeApi,
+    events: EventSink,
+    on_write: OnWrite = lambda written: None,
+    is_backlogged: Callable[[], bool] = lambda: False,
+) -> ReconcileResult:
+    """Decide, write, and decide again until nothing downstream is left to write; then write the status.
+
+    `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3). While
+    `is_backlogged`, a status that may wait is left to the next pass, which writes it, or a later one.
+    """
+    work = ReconcilePass(reconciler, api, source, observed, on_write)
+    decision = reconciler.decide(work.source, work.observed)
+    try:
+        for _ in range(reconciler.rounds):
+            if not decision.writes_downstream:
+                break
+            if await write_downstream(work, decision):
+                return await _finished(work, decision, events)
+            decision = reconciler.decide(work.source, work.observed)
+        if work.executed and decision.status is not None and decision.status_may_wait and is_backlogged():
+            decision = _without_status(decision)
+        if decision.status is not None:
+            await write_status(work, decision.status)
+    except NotFound:
+        # The source was deleted meanwhile: its DELETED event is on the way.
+        return _result(work, decision, None, Requeue.at_latest(decision.requeue.after))
+    except OperatorError as error:
+        return _result(work, decision, error, _requeue_of_stopped(decision, error))
+    return await _finished(work, decision, events)
+
+
+def _without_status(decision: Decision) -> Decision:
+    """Return the decision without its status, which the next pass writes, since that pass writes nothing downstream."""
+    requeue = decision.requeue.no_later_than(decision.status_may_wait)
+    return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
+
+
+async def _finished(work: ReconcilePass[S, V], decision: Decision, events: EventSink) -> ReconcileResult:
+    for event in decision.events:
+        await events.emit(event)
+    error = _error_of(work, decision)
+    is_reported = decision.requeue.pace is RequeuePace.REFUSED
+    return _result(work, decision, error, decision.requeue, is_finished=True, is_reported=is_reported)
+
+
+def _result(
+    work: ReconcilePass[S, V],
+    decision: Decision,
+    error: OperatorError | None,
+    requeue: Requeue,
+    *,
+    is_finished: bool = False,
+    is_reported: bool = False,
+) -> ReconcileResult:
+    idle = is_finished and requeue.pace is RequeuePace.NONE and not decision.writes_downstream
+    return ReconcileResult(
+        decision,
+        tuple((ref, version) for ref, version in work.written if version),
+        error,
+        requeue,
+        at_fixed_point=work.reconciler.idempotent and idle,
+        is_reported=is_reported,
+        executed=tuple(work.executed),
+    )
+
+
+def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
+    """Return why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
+    match decision.requeue.pace:
+        case RequeuePace.REFUSED:
+            return first_refusal(failure.error for failure in work.observed.failures)
+        case RequeuePace.BACKOFF:
+            return Unavailable(_message_of(decision))
+        case _:
+            return None
+
+
+def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
+    """Return when to retry after an error that stopped the source's own writes: at the latest after a minute."""
+    requeue = requeue_for(error).no_later_than(decision.requeue.after)
+    match error:
+        case Unavailable():
+            return requeue
+        case Forbidden() if error.right is not None:
+            return requeue
+        case _:
+            return requeue.no_later_than(SLOW_SECONDS)
+
+
+def _message_of(decision: Decision) -> str:
+    """Return the message of the failure in the decision's status, for the log line."""
+    conditions = get_path(decision.status, "status", "conditions") or ()
+    messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
+    return next((message for message in messages if message), "it is tried again; the status says why")

@@ -1,0 +1,140 @@
+"""The one writer of statuses, and of the Events about them (REC-1, REC-6 c, REC-7, RES-4).
+
+Each kind chooses the conditions and other fields of its status. This module decides for all of them whether that
+differs from the live status, and what is written then: two statuses are equal when they differ only in times.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.conditions import (
+    Transition,
+    Wanted,
+    are_there,
+    merge_conditions,
+    same_but_times,
+    transitions,
+)
+from purekube.apimachinery.manifest import Manifest, ObjectRef, same_json
+from purekube.apimachinery.meta import Condition, condition_json
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import Decision
+from purekube.ports import KubernetesEvent
+
+
+@attrs.frozen
+class LiveStatus:
+    """The present status of an object, as far as a new one is compared with it.
+
+    `conditions` are those of the types that the operator owns; it ignores others. `fields` is JSON: everything except
+    conditions, `observedGeneration`, and times that only say when the status was written.
+    """
+
+    ref: ObjectRef
+    resource_version: str
+    generation: int
+    observed_generation: int | None
+    conditions: tuple[Condition, ...]
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Minor:
+    """Differences that may be written later, so that progress messages do not become a stream of writes."""
+
+    messages_of: frozenset[str] = frozenset()
+    """Types of conditions whose message may differ."""
+    fields: frozenset[str] = frozenset()
+
+
+_NONE = Minor()
+
+
+@attrs.frozen
+class StatusChange:
+    """A status that differs from the live one: the apply configuration for `/status`, and the changed conditions.
+
+    The manifest has the resourceVersion that it was decided on, so that a stale one is refused (REC-6).
+    """
+
+    manifest: Manifest
+    transitions: tuple[Transition, ...]
+    is_minor: bool
+    """True if only differences that may wait remain."""
+
+    def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
+        """Return `decision` with this status, and `events` after its own."""
+        return attrs.evolve(
+            decision, status=self.manifest, transitions=self.transitions, events=(*decision.events, *events)
+        )
+
+
+def status_change(
+    live: LiveStatus,
+    wanted: Iterable[Wanted | Condition],
+    fields: Mapping[str, Any],
+    now: datetime,
+    *,
+    not_compared: Mapping[str, Any] | None = None,
+    minor: Minor = _NONE,
+    write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json,
+) -> StatusChange | None:
+    """Return the change that gives the status the conditions `wanted` and `fields`; None if it has them already.
+
+    `not_compared` is written as well but is no reason to write, such as the time of the last write.
+    """
+    wanted = tuple(wanted)
+    if _is_there(live, wanted, fields):
+        return None
+    conditions = merge_conditions(live.conditions, wanted, generation=live.generation, now=format_time(now))
+    manifest = live.ref.kind.manifest(live.ref.name, live.ref.namespace)
+    manifest["metadata"]["resourceVersion"] = live.resource_version
+    manifest["status"] = {
+        "observedGeneration": live.generation,
+        "conditions": [write_condition(condition) for condition in conditions],
+        **(not_compared or {}),
+        **fields,
+    }
+    is_minor = minor is not _NONE and _says_the_same(live, conditions, fields, minor)
+    return StatusChange(manifest, transitions(live.conditions, conditions), is_minor)
+
+
+def _is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
+    """Report whether the status is as wanted. Checked before anything is built: in the steady state it is."""
+    return (
+        live.observed_generation == live.generation
+        and are_there(wanted, live.conditions, generation=live.generation)
+        and same_json(live.fields, fields)
+    )
+
+
+def _says_the_same(
+    live: LiveStatus, conditions: tuple[Condition, ...], fields: Mapping[str, Any], minor: Minor
+) -> bool:
+    return (
+        live.observed_generation == live.generation
+        and same_but_times(live.conditions, conditions, but_messages_of=minor.messages_of)
+        and same_json(_without(live.fields, minor.fields), _without(fields, minor.fields))
+    )
+
+
+def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names} if names else fields
+
+
+def event_of(
+    change: Transition, regarding: ObjectRef, uid: str, *, warning: bool, reason: str = "", action: str = "Reconcile"
+) -> KubernetesEvent:
+    """Return the Kubernetes Event for a transition, under the condition's reason or another one (REC-1)."""
+    condition = change.condition
+    return KubernetesEvent(
+        regarding=regarding,
+        regarding_uid=uid,
+        type="Warning" if warning else "Normal",
+        reason=reason or str(condition.reason),
+        action=action,
+        note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),
+    )

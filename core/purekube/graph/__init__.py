@@ -1,0 +1,67 @@
+"""The graph engine: which objects exist for an owner, in which order they are applied, and their state (PH-1 to PH-3).
+
+`Graph.of(nodes)` orders the nodes; `plan` decides what is written now, `teardown` how everything is removed, and
+`conditions_of` what the owner's status says. All are pure. Expressions are passed in as functions of a `Scope`: the
+engine knows neither kinds nor an expression language.
+"""
+
+from purekube.graph.account import GraphReason, conditions_of, conditions_of_teardown
+from purekube.graph.build import Cycle, DuplicateNode, Graph, GraphError, UnknownNode
+from purekube.graph.node import (
+    NOWHERE,
+    ApplyPolicy,
+    Edge,
+    GraphNode,
+    Hold,
+    HoldCause,
+    OnImmutable,
+    PruneTime,
+    Removal,
+    Rendered,
+    Until,
+)
+from purekube.graph.once import CreateRecord
+from purekube.graph.owner import Marks, Owner
+from purekube.graph.plan import Plan, plan
+from purekube.graph.scope import Child, Item, Knowledge, NodeChildren, Scope
+from purekube.graph.states import NodeState, Observation
+from purekube.graph.teardown import Hooks, Teardown, TeardownStep, let_go, teardown
+
+__all__ = [
+    "NOWHERE",
+    "ApplyPolicy",
+    "Child",
+    "CreateRecord",
+    "Cycle",
+    "DuplicateNode",
+    "Edge",
+    "Graph",
+    "GraphError",
+    "GraphNode",
+    "GraphReason",
+    "Hold",
+    "HoldCause",
+    "Hooks",
+    "Item",
+    "Knowledge",
+    "Marks",
+    "NodeChildren",
+    "NodeState",
+    "Observation",
+    "OnImmutable",
+    "Owner",
+    "Plan",
+    "PruneTime",
+    "Removal",
+    "Rendered",
+    "Scope",
+    "Teardown",
+    "TeardownStep",
+    "UnknownNode",
+    "Until",
+    "conditions_of",
+    "conditions_of_teardown",
+    "let_go",
+    "plan",
+    "teardown",
+]

@@ -1,0 +1,148 @@
+"""The owner's conditions that follow from a plan, and the message that names what blocks it."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final, assert_never
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.graph.plan import Plan
+from purekube.graph.states import NodeState, Observation
+from purekube.graph.teardown import Teardown
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+DELETING: Final = "Deleting"
+
+_MOST_NAMES: Final = 8
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+class GraphReason(StrEnum):
+    """Reasons of Ready, Reconciling and Stalled."""
+
+    RESOURCES_READY = "ResourcesReady"
+    RESOURCE_NOT_READY = "ResourceNotReady"
+    WAITING_FOR_DEPENDENCY = "WaitingForDependency"
+    WAITING_FOR_GATE = "WaitingForGate"
+    WAITING_FOR_EXTERNAL = "WaitingForExternal"
+    RESOURCE_FAILED = "ResourceFailed"
+    FIELD_CONFLICT = "FieldConflict"
+    NAME_TAKEN = "NameTaken"
+    EXPRESSION_FAILED = "ExpressionFailed"
+    MISSING_KIND = "MissingKind"
+    DENIED = "Denied"
+    PRUNING = "Pruning"
+    DELETING = "Deleting"
+    STABLE = "Stable"
+    PROGRESSING = "Progressing"
+
+
+def conditions_of(plan: Plan) -> tuple[Wanted, ...]:
+    """Return Ready, Reconciling and Stalled; unless Ready is True, its message names the obstacle itself (PH-1)."""
+    unready = [one for one in plan.everything if not one.is_ready]
+    obstacles = [one for one in unready if not one.waits_for] or unready
+    return (_ready(unready, obstacles), _reconciling(plan, unready, obstacles), _stalled(unready, obstacles))
+
+
+def _ready(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    if not obstacles:
+        return Wanted(READY, _TRUE, GraphReason.RESOURCES_READY)
+    also = _also(obstacles[0], obstacles)
+    return Wanted(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready) + also)
+
+
+def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    moving = next((one for one in obstacles if not one.is_stalled), None)
+    if moving is not None:
+        return Wanted(RECONCILING, _TRUE, GraphReason.PROGRESSING, message_of(moving, unready))
+    if plan.going:
+        return Wanted(RECONCILING, _TRUE, GraphReason.PRUNING, _going(plan.going))
+    return Wanted(RECONCILING, _FALSE, GraphReason.STABLE)
+
+
+def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    stuck = next((one for one in obstacles if one.is_stalled), None)
+    if stuck is None:
+        return Wanted(STALLED, _FALSE, GraphReason.STABLE)
+    return Wanted(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready) + _also(stuck, obstacles))
+
+
+def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
+    """Name the other stalled obstacles, so that the first one does not hide them."""
+    others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
+    if not others:
+        return ""
+    more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+    return f". Also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
+
+
+def _going(going: Sequence[Observation]) -> str:
+    """Describe the objects being pruned, those that block the rest first."""
+    told = "; ".join(f"{one.name}: {one.message}" for one in going[:_MOST_NAMES])
+    return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
+
+
+def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
+    """Return the obstacle's name, the reason, its place in the file, and the nodes that wait for it.
+
+    The waiting nodes are a sentence of their own: a shell command may precede it, and can then be copied alone.
+    """
+    told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
+    place = f" ({obstacle.place})" if str(obstacle.place) else ""
+    behind = _behind(obstacle, others)
+    return told + place + (f". Waiting behind it: {behind}" if behind else "")
+
+
+def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
+    """Return the ids of the nodes that wait for the obstacle, directly or not; `others` are in graph order."""
+    held = {obstacle.node: None}
+    for one in others:
+        if any(target in held for target in one.waits_for):
+            held.setdefault(one.node, None)
+    names = list(held)[1:]
+    return ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    )
+
+
+def reason_of(obstacle: Observation) -> GraphReason:
+    """Return the condition reason for this obstacle."""
+    match obstacle.state:
+        case NodeState.WAITING | NodeState.PROGRESSING if obstacle.is_external:
+            return GraphReason.WAITING_FOR_EXTERNAL
+        case NodeState.MISSING_KIND:
+            return GraphReason.MISSING_KIND
+        case NodeState.ERROR:
+            return GraphReason.EXPRESSION_FAILED
+        case NodeState.WAITING:
+            return GraphReason.WAITING_FOR_DEPENDENCY
+        case NodeState.FOREIGN:
+            return GraphReason.NAME_TAKEN
+        case NodeState.HELD:
+            return GraphReason.WAITING_FOR_GATE
+        case NodeState.CONFLICT:
+            return GraphReason.FIELD_CONFLICT
+        case NodeState.DENIED:
+            return GraphReason.DENIED
+        case NodeState.REFUSED | NodeState.FAILED:
+            return GraphReason.RESOURCE_FAILED
+        case NodeState.PENDING | NodeState.PROGRESSING | NodeState.LEAVING | NodeState.RETRYING:
+            return GraphReason.RESOURCE_NOT_READY
+        case NodeState.READY | NodeState.EXCLUDED | NodeState.LEFT:
+            return GraphReason.RESOURCES_READY
+        case _:
+            assert_never(obstacle.state)
+
+
+def conditions_of_teardown(teardown: Teardown) -> tuple[Wanted, ...]:
+    """Return Ready, Reconciling, Stalled and Deleting of an owner that is being deleted."""
+    reason, message = teardown.step, teardown.message
+    stalled = Wanted(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
+    return (
+        Wanted(READY, _FALSE, GraphReason.DELETING, message),
+        Wanted(RECONCILING, _TRUE, GraphReason.DELETING, message),
+        stalled if teardown.is_stalled else Wanted(STALLED, _FALSE, GraphReason.STABLE),
+        Wanted(DELETING, _TRUE, reason, message),
+    )

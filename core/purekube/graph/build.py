@@ -1,0 +1,139 @@
+"""The order and waves of a graph's nodes; cycles are refused with their path (PH-1)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+
+import attrs
+
+from purekube.apimachinery.places import Place
+from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
+
+
+class GraphError(Exception):
+    """Nodes that cannot form a graph. `place` is where the mistake is in the file."""
+
+    def __init__(self, message: str, place: Place = NOWHERE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+
+class Cycle(GraphError):
+    """A cycle of dependencies. `path` begins and ends with the same id; each node waits for the next."""
+
+    def __init__(self, path: Sequence[str], place: Place = NOWHERE) -> None:
+        self.path = tuple(path)
+        super().__init__(f"these wait for each other: {' -> '.join(self.path)}", place)
+
+
+class DuplicateNode(GraphError):
+    """Two nodes with the same id."""
+
+    def __init__(self, node_id: str, place: Place = NOWHERE) -> None:
+        self.id = node_id
+        super().__init__(f"two resources have the id {node_id}", place)
+
+
+class UnknownNode(GraphError):
+    """An edge to a node that does not exist."""
+
+    def __init__(self, node_id: str, by: str, place: Place = NOWHERE) -> None:
+        self.id = node_id
+        self.by = by
+        super().__init__(f"{by} depends on {node_id}, and there is no such resource", place)
+
+
+@attrs.frozen(eq=False)
+class Graph:
+    """Nodes in evaluation order: each comes after every node that it waits for.
+
+    `waves` holds the length of the longest dependency path of each node: a node without dependencies is in wave 0.
+    `edges` are the edges of each node, including those that follow from `roll_on`.
+    """
+
+    nodes: Mapping[str, GraphNode]
+    waves: Mapping[str, int]
+    edges: Mapping[str, tuple[Edge, ...]]
+
+    @classmethod
+    def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
+        """Build the graph of `nodes`; nodes are independent of each other unless an edge connects them.
+
+        Raises DuplicateNode, UnknownNode, Cycle.
+        """
+        by_id: dict[str, GraphNode] = {}
+        for node in nodes:
+            if node.id in by_id:
+                raise DuplicateNode(node.id, node.place)
+            by_id[node.id] = node
+        edges = {node.id: _edges_of(node, by_id) for node in by_id.values()}
+        order = _ordered(edges)
+        waves: dict[str, int] = {}
+        for node_id in order:
+            waves[node_id] = 1 + max((waves[edge.to] for edge in _hard(edges[node_id])), default=-1)
+        return cls({node_id: by_id[node_id] for node_id in order}, waves, edges)
+
+    @property
+    def depth(self) -> int:
+        """The number of waves."""
+        return max(self.waves.values(), default=-1) + 1
+
+
+def _edges_of(node: GraphNode, nodes: Mapping[str, GraphNode]) -> tuple[Edge, ...]:
+    edges = list(node.edges)
+    for target in node.roll_on:
+        rendered = target in nodes and nodes[target].is_rolled_as_rendered
+        edges.append(Edge(target, Until.APPLIED if rendered else Until.OBSERVED, node.place, declared=True))
+    for edge in edges:
+        if edge.to not in nodes:
+            raise UnknownNode(edge.to, node.id, edge.place)
+    return tuple(edges)
+
+
+def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
+    return (edge for edge in edges if edge.until is not Until.NOTHING)
+
+
+def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
+    """Sort the nodes: each after all that it waits for, and where possible after its soft references."""
+    position = {node_id: index for index, node_id in enumerate(edges)}
+    hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
+    soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}
+    followers: dict[str, list[str]] = {node_id: [] for node_id in edges}
+    for node_id in edges:
+        for target in hard[node_id] | soft[node_id]:
+            followers[target].append(node_id)
+    hard_left = {node_id: len(own) for node_id, own in hard.items()}
+    soft_left = {node_id: len(own) for node_id, own in soft.items()}
+    heap: list[tuple[int, int, str]] = []
+    for node_id in edges:
+        if not hard_left[node_id]:
+            heappush(heap, (soft_left[node_id], position[node_id], node_id))
+    order: dict[str, None] = {}
+    while heap:
+        node_id = heappop(heap)[2]
+        if node_id in order:
+            continue  # a node is pushed again for each soft reference that is met
+        order[node_id] = None
+        for follower in followers[node_id]:
+            left = hard_left if node_id in hard[follower] else soft_left
+            left[follower] -= 1
+            if not hard_left[follower]:
+                heappush(heap, (soft_left[follower], position[follower], follower))
+    if len(order) < len(edges):
+        raise _cycle({node_id: own for node_id, own in edges.items() if node_id not in order})
+    return list(order)
+
+
+def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
+    """Return one cycle among nodes each of which waits for another of them."""
+    seen: dict[str, Edge] = {}
+    node_id = next(iter(edges))
+    while node_id not in seen:
+        seen[node_id] = next(edge for edge in _hard(edges[node_id]) if edge.to in edges)
+        node_id = seen[node_id].to
+    path, at = [node_id], seen[node_id]
+    while at.to != node_id:
+        path.append(at.to)
+        at = seen[at.to]
+    return Cycle([*path, node_id], seen[node_id].place)

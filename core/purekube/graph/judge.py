@@ -1,0 +1,397 @@
+"""Second half of a plan: the state of each item, and what is written for it (the table of states).
+
+The first row of the table that applies decides. A blocked node blocks only what depends on it.
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import attrs
+
+from purekube.apimachinery.errors import AlreadyExists, Invalid
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.places import Place
+from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Snapshot
+from purekube.controller.drift import needs_apply
+from purekube.controller.managed_fields import kubectl_name
+from purekube.controller.ownership import controller_of
+from purekube.controller.refused_writes import is_own_history
+from purekube.controller.requeue import Requeue
+from purekube.graph.build import Graph
+from purekube.graph.evaluate import WantedItem, WantedNode
+from purekube.graph.node import NOWHERE, ApplyPolicy, Edge, GraphNode, Hold, HoldCause, OnImmutable, Until
+from purekube.graph.once import CreateRecord, is_locked, locked, unlocking
+from purekube.graph.owner import Owner
+from purekube.graph.scope import Knowledge, Scope
+from purekube.graph.setbacks import is_immutable, setback
+from purekube.graph.states import NodeState, Observation
+from purekube.readiness import Readiness, State, readiness
+from purekube.schema import Schema
+from purekube.schema.builtin import built_in_schema
+
+_IN_PLACE = frozenset({NodeState.PROGRESSING, NodeState.FAILED})
+"""States of objects that exist with the desired content, whatever their health."""
+_CONFLICT = NodeState.CONFLICT
+_MOST_NAMES = 3
+
+
+@attrs.define
+class Judgement:
+    """The observations of all nodes, and the writes that follow from them."""
+
+    graph: Graph
+    owner: Owner
+    observed: Snapshot
+    scope: Scope
+    observations: dict[str, tuple[Observation, ...]] = attrs.field(factory=dict)
+    applies: list[Apply] = attrs.field(factory=list)
+    creates: list[Create] = attrs.field(factory=list)
+    patches: list[MergePatch] = attrs.field(factory=list)
+    deletes: list[Delete] = attrs.field(factory=list)
+    records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
+    """The records for the owner's status, by node and item. None is ever removed."""
+    requeues: list[Requeue] = attrs.field(factory=list)
+    taken: list[ObjectRef] = attrs.field(factory=list)
+    """Names that objects of other owners have taken."""
+    held: set[str] = attrs.field(factory=set)
+    """Ids of nodes whose gate is not open; their objects are not deleted either."""
+    failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.failures = {failure.ref: failure for failure in self.observed.failures}
+        self.records = {(record.node, record.item): record for record in self.owner.records}
+
+    def judge(self, wanted: WantedNode) -> None:
+        """Judge one node; all that it waits for must have been judged before."""
+        self.observations[wanted.node.id] = _NodeJudgement(self, wanted, wanted.node).observations()
+
+
+@attrs.frozen
+class _NodeJudgement:
+    """The judgement of one node."""
+
+    work: Judgement
+    wanted: WantedNode
+    node: GraphNode
+
+    def observations(self) -> tuple[Observation, ...]:
+        """Judge the node as a whole if it is excluded or unknown, otherwise each of its items."""
+        match self.wanted.knowledge:
+            case Knowledge.EXCLUDED:
+                return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
+            case Knowledge.UNKNOWN:
+                return (self._unknown(self.wanted.hold or Hold(HoldCause.FAULT, "nothing was rendered")),)
+            case Knowledge.RENDERED:
+                unmet = self._unmet()
+                gate = self.node.gate(self.work.scope)
+                if gate is not True:
+                    self.work.held.add(self.node.id)
+                return tuple(self._item(item, unmet, gate) for item in self.wanted.items)
+            case Knowledge.NOT_YET:
+                raise AssertionError(f"{self.node.id} has not been rendered")
+            case _:
+                assert_never(self.wanted.knowledge)
+
+    # --- the node as a whole ----------------------------------------------------------------------------------
+
+    def _whole(
+        self,
+        state: NodeState,
+        reason: str,
+        message: str,
+        *,
+        waits_for: tuple[str, ...] = (),
+        counts: bool = True,
+        place: Place = NOWHERE,
+    ) -> Observation:
+        node = self.node
+        title = node.title or f"{node.kind.kind} {node.id}"
+        external = node.policy is ApplyPolicy.NEVER
+        return Observation(
+            node.id,
+            state,
+            reason,
+            message,
+            waits_for=waits_for,
+            counts=counts,
+            place=place,
+            title=title,
+            is_external=external,
+        )
+
+    def _why_excluded(self) -> str:
+        by = self.wanted.excluded_by
+        return f"{by}, on which it depends, is not wanted" if by else "it is not wanted"
+
+    def _unknown(self, hold: Hold) -> Observation:
+        if self.node.kind in self.work.observed.missing_kinds:
+            return self._whole(NodeState.MISSING_KIND, "MissingKind", _not_served(self.node.kind))
+        place = hold.place if hold.place != NOWHERE else self.node.place
+        if hold.cause is HoldCause.DENIED:
+            return self._whole(NodeState.DENIED, "NotAgreed", hold.message, place=place)
+        if hold.cause is not HoldCause.MISSING:
+            reason = "LimitExceeded" if hold.cause is HoldCause.LIMIT else "ExpressionFailed"
+            return self._whole(NodeState.ERROR, reason, hold.message, place=place)
+        if unmet := self._unmet():
+            return self._whole(
+                NodeState.WAITING,
+                "WaitingForDependency",
+                self._told(unmet),
+                waits_for=_targets(unmet),
+                counts=self._counts(unmet),
+            )
+        return self._whole(NodeState.WAITING, "ValueMissing", hold.message, place=place)
+
+    # --- what it waits for ------------------------------------------------------------------------------------
+
+    def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
+        """Return the unmet edges, each with the first item that does not meet it."""
+        found = []
+        for edge in self.wanted.edges:
+            items = self.work.observations[edge.to]
+            blocking = next((one for one in items if not self._is_met(edge, one)), None)
+            if blocking is not None:
+                found.append((edge, blocking))
+        return tuple(found)
+
+    def _is_met(self, edge: Edge, target: Observation) -> bool:
+        match target.state:
+            case NodeState.READY | NodeState.LEFT:
+                return True
+            case NodeState.PENDING:
+                by_apply = self.work.graph.nodes[edge.to].policy is ApplyPolicy.ALWAYS
+                return edge.until is Until.APPLIED and by_apply
+            case NodeState.CONFLICT:
+                return target.holds_ready
+            case _:
+                return edge.until is not Until.READY and target.state in _IN_PLACE
+
+    def _told(self, unmet: tuple[tuple[Edge, Observation], ...]) -> str:
+        names = [f"{one.name} ({one.state})" for _, one in unmet[:_MOST_NAMES]]
+        more = f" and {len(unmet) - _MOST_NAMES} more" if len(unmet) > _MOST_NAMES else ""
+        return f"it waits for {', '.join(names)}{more}"
+
+    def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
+        """Report whether the node counts towards Ready: what waits only for nodes held by choice does not."""
+        return any(one.counts for _, one in unmet)
+
+    def _after(self) -> frozenset[ObjectRef]:
+        """Return the objects that are applied earlier in this pass, and whose apply must succeed first."""
+        return frozenset(
+            one.ref
+            for edge in self.wanted.edges
+            for one in self.work.observations[edge.to]
+            if one.state is NodeState.PENDING and one.ref is not None
+        )
+
+    # --- one item -----------------------------------------------------------------------------------------------
+
+    def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
+        """Judge one item by the table of states: the first row that applies decides."""
+        node, work = self.node, self.work
+        if node.kind in work.observed.missing_kinds:
+            return self._of(item, NodeState.MISSING_KIND, "MissingKind", _not_served(node.kind))
+        if item.problem:
+            return self._of(item, NodeState.ERROR, "InvalidObject", item.problem, place=node.place)
+        if isinstance(gate, Hold) and gate.cause in (HoldCause.FAULT, HoldCause.LIMIT):
+            return self._of(item, NodeState.ERROR, "ExpressionFailed", gate.message, place=gate.place)
+        if item.is_foreign and item.live is not None:
+            work.taken.append(item.ref)
+            return self._of(item, NodeState.FOREIGN, "NameTaken", _whose(item.ref, item.live, work.owner))
+        if item.live is not None and metadata(item.live).get("deletionTimestamp"):
+            return self._leaving(item, item.live)
+        if unmet:
+            waiting = self._of(item, NodeState.WAITING, "WaitingForDependency", self._told(unmet))
+            return attrs.evolve(waiting, waits_for=_targets(unmet), counts=self._counts(unmet))
+        if gate is not True:
+            return self._held(item, gate)
+        match node.policy:
+            case ApplyPolicy.ALWAYS:
+                return self._refused(item) or self._applied(item)
+            case ApplyPolicy.IF_ABSENT:
+                return self._health(item, item.live) if item.live is not None else self._created(item)
+            case ApplyPolicy.ONCE:
+                return self._once(item)
+            case ApplyPolicy.NEVER:
+                return self._external(item)
+            case _:
+                assert_never(node.policy)
+
+    def _of(
+        self, item: WantedItem, state: NodeState, reason: str, message: str = "", *, place: Place = NOWHERE
+    ) -> Observation:
+        external, live = self.node.policy is ApplyPolicy.NEVER, None if item.is_foreign else item.live
+        return Observation(
+            self.node.id, state, reason, message, item.item.key, item.ref, live, place=place, is_external=external
+        )
+
+    def _leaving(self, item: WantedItem, live: Manifest) -> Observation:
+        if self.node.policy is ApplyPolicy.ONCE:
+            self._record(item, live)
+        return self._of(item, NodeState.LEAVING, "Terminating", leaving(live))
+
+    def _held(self, item: WantedItem, gate: bool | Hold) -> Observation:
+        message, place = (gate.message, gate.place) if isinstance(gate, Hold) else ("", NOWHERE)
+        held = self._of(item, NodeState.HELD, "GateClosed", message or "its gate is closed", place=place)
+        return attrs.evolve(held, counts=not self.node.is_choice)
+
+    def _refused(self, item: WantedItem) -> Observation | None:
+        """Return what a refused write of this pass means; None if none was refused, or the refusal is outdated."""
+        failure = self.work.failures.get(item.ref)
+        if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
+            return None
+        if is_own_history(failure, self.work.owner.manager):
+            self._apply(item, force=True)
+            return self._of(item, NodeState.PENDING, "Applying")
+        if self.node.on_immutable is OnImmutable.RECREATE and failure.verb == "apply" and is_immutable(failure):
+            return self._recreated(item, failure)
+        met = setback(failure, self.work.owner.manager)
+        self.work.requeues.append(met.requeue)
+        place = self.node.place if isinstance(failure.error, Invalid) else NOWHERE
+        observation = self._of(item, met.state, met.reason, met.message, place=place)
+        return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
+
+    def _holds_ready(self, item: WantedItem) -> bool:
+        """Report whether the item is healthy and was last applied as desired: only fields held by others differ."""
+        annotation = self.work.owner.marks.applied_hash
+        wanted = metadata(item.manifest).get("annotations") or {}
+        live = metadata(item.live or {}).get("annotations") or {}
+        if item.live is None or wanted.get(annotation) is None or live.get(annotation) != wanted.get(annotation):
+            return False
+        return self._health(item, item.live).state is NodeState.READY
+
+    def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
+        """Delete the object by its observed uid, to create it again: a field is immutable.
+
+        None if that object is gone.
+        """
+        if item.live is None:
+            return None
+        uid = metadata(item.live)["uid"]
+        if failure.live is not None and metadata(failure.live).get("uid") != uid:
+            return None
+        self.work.deletes.append(Delete(item.ref, uid))
+        return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
+
+    def _applied(self, item: WantedItem) -> Observation:
+        """Apply the item if its live object differs from the manifest (PH-2)."""
+        if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
+            assert item.live is not None
+            return self._health(item, item.live)
+        self._apply(item)
+        return self._of(item, NodeState.PENDING, "Applying")
+
+    def _apply(self, item: WantedItem, *, force: bool = False) -> None:
+        self.work.applies.append(Apply(self.node.kind, item.manifest, force=force, after=self._after()))
+
+    def _created(self, item: WantedItem, *, once: bool = False) -> Observation:
+        refused = self._refused(item)
+        if refused is not None:
+            return refused
+        manifest = locked(item.manifest) if once else item.manifest
+        self.work.creates.append(Create(self.node.kind, manifest, tuple(self.node.generate), self._after()))
+        return self._of(item, NodeState.PENDING, "Creating")
+
+    def _external(self, item: WantedItem) -> Observation:
+        if item.live is None:
+            return self._of(item, NodeState.WAITING, "NotFound", "it does not exist")
+        return self._health(item, item.live)
+
+    def _health(self, item: WantedItem, live: Manifest) -> Observation:
+        """Judge a live item by its kind's readiness, then by the author's own condition."""
+        rule = self.node.readiness
+        health = rule(live) if rule is not None else readiness(live, self.node.schema)
+        match health.state:
+            case State.FAILED:
+                return self._of(item, NodeState.FAILED, health.reason, health.message)
+            case State.PROGRESSING | State.UNKNOWN:
+                return self._of(item, NodeState.PROGRESSING, health.reason, health.message)
+            case State.READY:
+                return self._asked(item, live, health)
+            case _:
+                assert_never(health.state)
+
+    def _asked(self, item: WantedItem, live: Manifest, health: Readiness) -> Observation:
+        answer = self.node.ready(self.work.scope, item.item, live)
+        if answer is True:
+            return self._of(item, NodeState.READY, health.reason)
+        if not isinstance(answer, Hold):
+            return self._of(item, NodeState.PROGRESSING, "NotReady", "its readiness condition does not hold yet")
+        failed = answer.cause in (HoldCause.FAULT, HoldCause.LIMIT)
+        state, reason = (NodeState.ERROR, "ExpressionFailed") if failed else (NodeState.PROGRESSING, "NotReady")
+        return self._of(item, state, reason, answer.message, place=answer.place)
+
+    # --- created once -------------------------------------------------------------------------------------------
+
+    def _once(self, item: WantedItem) -> Observation:
+        """Create the item once: intent, create, uid, unlock.
+
+        The owner's status must record each step before the next.
+        """
+        if item.live is not None:
+            self._record(item, item.live)
+            return self._health(item, item.live)
+        if item.record is None:
+            self._remember(item, "")
+            self.work.requeues.append(Requeue.at_latest(0.0))
+            return self._of(item, NodeState.PENDING, "Recording", "it is created once the owner's status says so")
+        if item.record.uid:
+            return attrs.evolve(self._of(item, NodeState.LEFT, "CreatedOnce", "it has gone"), counts=False)
+        return self._created(item, once=True)
+
+    def _remember(self, item: WantedItem, uid: str) -> None:
+        ref, key = item.ref, item.item.key
+        self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
+
+    def _record(self, item: WantedItem, live: Manifest) -> None:
+        """Record the object's uid in the status; once the status has it, unlock the object for removal."""
+        uid = str(metadata(live).get("uid", ""))
+        self._remember(item, uid)
+        if not is_locked(live):
+            return
+        failure = self.work.failures.get(item.ref)
+        if item.record is None or item.record.uid != uid:
+            self.work.requeues.append(Requeue.at_latest(0.0))
+        elif failure is None:
+            self.work.patches.append(unlocking(item.ref, live))
+        else:
+            self.work.requeues.append(setback(failure, self.work.owner.manager).requeue)
+
+
+def _targets(unmet: tuple[tuple[Edge, Observation], ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(edge.to for edge, _ in unmet))
+
+
+def _not_served(kind: Kind) -> str:
+    name = kind.crd_name if kind.group else kind.plural
+    return f"{name} ({kind.version}) is not installed in this cluster"
+
+
+def leaving(live: Manifest) -> str:
+    """Return since when the object is being deleted, and which finalizers hold it."""
+    meta = metadata(live)
+    finalizers = meta.get("finalizers")
+    held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""
+    return f"deleted at {meta.get('deletionTimestamp')}, not gone yet{held}"
+
+
+def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
+    """Return a message: who owns the foreign object of this name, and how to proceed."""
+    controller = controller_of(live)
+    if controller is not None:
+        who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
+        return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
+    place = kubectl_name(ref)
+    return (
+        f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it, "
+        f"delete it. To let it be taken over: kubectl label {place} {owner.marks.owner_uid}={owner.label}"
+    )
+
+
+def _schema_of(node: GraphNode) -> Schema | None:
+    return node.schema if node.schema is not None else built_in_schema(node.kind.api_version, node.kind.kind)
+
+
+def _is_native(kind: Kind) -> bool:
+    """Report whether the kind is built into the API server, not defined by a CRD: it then omits empty fields."""
+    return "." not in kind.group or kind.group.endswith(".k8s.io")

@@ -1,0 +1,203 @@
+"""The owner of a graph's objects, and the marks on each object that say so (PH-3).
+
+Prune and teardown read nothing but these marks: labels, annotations, and the owner reference where one is legal.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.names import is_label_value
+from purekube.controller.decision import MergePatch, Snapshot
+from purekube.controller.drift import stamp
+from purekube.controller.ownership import controller_of, owner_reference, owners_without
+from purekube.graph.node import ApplyPolicy, GraphNode, Removal
+from purekube.graph.once import CreateRecord, is_locked, unlocked_finalizers
+from purekube.graph.scope import Item
+
+_TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
+"""Paths of the pod template in a workload."""
+
+_ORPHAN: Final = "Orphan"
+_BY_LABEL: Final = "Label"
+
+
+@lru_cache(maxsize=4096)
+def label_text(text: str) -> str:
+    """Return `text` if it is a valid label value, otherwise its hash."""
+    return text if is_label_value(text) else content_hash(text)
+
+
+@attrs.frozen
+class Marks:
+    """The names of the labels and annotations that identify objects; all but `applied_hash` lie below `domain`.
+
+    Prune and teardown read nothing else.
+    """
+
+    domain: str
+    applied_hash: str = "vworkspace.io/applied-hash"
+
+    @cached_property
+    def owner_uid(self) -> str:
+        """Label: uid of the owner."""
+        return f"{self.domain}/owner-uid"
+
+    @cached_property
+    def node(self) -> str:
+        """Label: id of the node."""
+        return f"{self.domain}/node"
+
+    @cached_property
+    def item(self) -> str:
+        """Label: key of the item, where the node has a list of them."""
+        return f"{self.domain}/item"
+
+    @cached_property
+    def wave(self) -> str:
+        """Annotation: the wave in which it was applied."""
+        return f"{self.domain}/wave"
+
+    @cached_property
+    def removal(self) -> str:
+        """Annotation: `Orphan` on an object that is orphaned instead of deleted."""
+        return f"{self.domain}/on-delete"
+
+    @cached_property
+    def owner(self) -> str:
+        """Annotation: `Label` on an object that has no owner reference by the author's choice."""
+        return f"{self.domain}/owner"
+
+    @cached_property
+    def roll(self) -> str:
+        """Annotation of a pod template: the hash that rolls the pods when it changes."""
+        return f"{self.domain}/roll-hash"
+
+
+@attrs.frozen
+class Owner:
+    """The object that a graph belongs to. `meta` holds its uid: another object of the same name is another owner.
+
+    `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks. `records`
+    are the owner's records of objects that are created once. Without `references` no object gets an owner reference:
+    the garbage collector then deletes nothing, neither out of order nor at all.
+    """
+
+    kind: Kind
+    meta: ObjectMeta
+    manager: str
+    marks: Marks
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    records: tuple[CreateRecord, ...] = ()
+    references: bool = True
+
+    @property
+    def label(self) -> str:
+        """The owner's uid as a label value."""
+        return label_text(self.meta.uid)
+
+    def may_refer(self, ref: ObjectRef) -> bool:
+        """Report whether the object may have an owner reference: the owner is in its namespace, or cluster-scoped."""
+        return self.references and (not self.kind.namespaced or self.meta.namespace == ref.namespace)
+
+    def is_ours(self, live: Manifest) -> bool:
+        """Report whether we may write it: this owner controls it, or it has no controller and names this owner."""
+        controller = controller_of(live)
+        if controller is not None:
+            return bool(controller.get("uid") == self.meta.uid)
+        return self._is_labelled(live)
+
+    def holds(self, ref: ObjectRef, live: Manifest) -> bool:
+        """Report whether an object may be deleted with its owner: by label, and by the reference where one is legal.
+
+        Removing the reference by hand keeps the object; an annotation marks objects that were made without one.
+        """
+        controller = controller_of(live)
+        if controller is None:
+            return self._is_labelled(live) and not (self.may_refer(ref) and self._refers(live))
+        return self._is_labelled(live) and bool(controller.get("uid") == self.meta.uid)
+
+    def _is_labelled(self, live: Manifest) -> bool:
+        return bool(get_path(live, "metadata", "labels", self.marks.owner_uid) == self.label)
+
+    def _refers(self, live: Manifest) -> bool:
+        return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
+
+    def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
+        """Yield all objects that the owner has, in an order that depends on names alone."""
+        for ref in sorted(observed.objects, key=_by_name):
+            if self.holds(ref, live := observed.objects[ref]):
+                yield ref, live
+
+    def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
+        """Return the reference of a rendered object, which is in the owner's namespace if it names none."""
+        meta = metadata(manifest)
+        namespace = (meta.get("namespace") or self.meta.namespace) if kind.namespaced else None
+        return ObjectRef(kind, namespace, str(meta.get("name") or ""))
+
+    def node_of(self, live: Manifest) -> str:
+        """Return the node's id from an object's label; "" if the label was removed."""
+        return str(get_path(live, "metadata", "labels", self.marks.node) or "")
+
+    def wave_of(self, live: Manifest) -> int:
+        """Return the wave recorded on an object.
+
+        Without a record it is 0, which goes last: others may need the object.
+        """
+        text = get_path(live, "metadata", "annotations", self.marks.wave)
+        return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
+
+    def is_orphaned(self, live: Manifest) -> bool:
+        """Report whether the object is orphaned instead of deleted."""
+        return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
+
+    def dressed(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
+        """Return the whole manifest of an item, which lives at `ref`, as it is sent: with its hash if it is applied."""
+        meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
+        item_label = {self.marks.item: label_text(item.key)} if item.key else {}
+        mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
+        meta["labels"] = {**(meta.get("labels") or {}), **self.labels, **mine}
+        orphan = {self.marks.removal: _ORPHAN} if node.removal is Removal.ORPHAN else {}
+        by_label = {} if node.refers else {self.marks.owner: _BY_LABEL}
+        meta["annotations"] = {**(meta.get("annotations") or {}), self.marks.wave: str(wave), **orphan, **by_label}
+        if node.refers and self.may_refer(ref):
+            meta["ownerReferences"] = [*(meta.get("ownerReferences") or ()), owner_reference(self.kind, self.meta)]
+        manifest = {**item.manifest, "metadata": meta}
+        manifest = _rolled(manifest, self.marks.roll, roll) if roll else manifest
+        return stamp(manifest, self.marks.applied_hash) if node.policy is ApplyPolicy.ALWAYS else manifest
+
+    def disowning(self, ref: ObjectRef, live: Manifest) -> MergePatch:
+        """Return the patch that ends our ownership of the object, so that it stays when its owner is deleted."""
+        meta = {
+            "resourceVersion": metadata(live).get("resourceVersion"),
+            "ownerReferences": owners_without(live, self.meta.uid),
+            "labels": {self.marks.owner_uid: None},
+            **({"finalizers": unlocked_finalizers(live)} if is_locked(live) else {}),
+        }
+        return MergePatch(ref, {"metadata": meta})
+
+
+def _by_name(ref: ObjectRef) -> tuple[str, ...]:
+    # A key made once is cheaper: the ordering of ObjectRef builds tuples for each comparison.
+    kind = ref.kind
+    return (kind.group, kind.version, kind.kind, kind.plural, ref.namespace or "", ref.name)
+
+
+def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
+    """Return the manifest with an annotation on its pod template, if it has one."""
+    for path in _TEMPLATES:
+        if isinstance(get_path(manifest, *path), Mapping):
+            return _with(manifest, (*path, "metadata", "annotations", annotation), value)
+    return manifest
+
+
+def _with(manifest: Mapping[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:
+    """Return a copy with `value` at `path`."""
+    key, *rest = path
+    below = manifest.get(key)
+    inner = _with(below if isinstance(below, Mapping) else {}, tuple(rest), value) if rest else value
+    return {**manifest, key: inner}

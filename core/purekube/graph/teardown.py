@@ -1,0 +1,151 @@
+"""Removal of everything that an owner has, from labels and annotations alone (PH-3).
+
+Expected flow: hooks run to their end → the highest recorded wave is deleted → it is gone → the next → … → what the
+hooks left → done. Each step follows from the observed state, so it continues after a restart at any point. Objects that
+outlive their owner are orphaned first.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.decision import Decision, Snapshot
+from purekube.graph.build import Graph
+from purekube.graph.node import ApplyPolicy, GraphNode
+from purekube.graph.once import CreateRecord
+from purekube.graph.owner import Owner, label_text
+from purekube.graph.plan import Plan, plan_without_prune
+from purekube.graph.removal import BeforeDelete, Held, is_going, nothing_before, removal_step
+from purekube.graph.scope import Scope
+from purekube.graph.setbacks import setback, soonest
+from purekube.graph.states import NodeState, Observation
+
+_GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
+_MOST_NAMES: Final = 8
+
+
+@attrs.frozen
+class Hooks:
+    """Nodes that run to their end before anything is deleted; made by `of`."""
+
+    graph: Graph
+    scope: Scope
+
+    @classmethod
+    def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
+        """Make hooks of `nodes`. Each is created once: it has run when the owner's status says so.
+
+        Raises what `Graph.of` raises.
+        """
+        once = (
+            attrs.evolve(node, policy=ApplyPolicy.ONCE) if node.policy is not ApplyPolicy.NEVER else node
+            for node in nodes
+        )
+        return cls(Graph.of(once), scope)
+
+
+class TeardownStep(StrEnum):
+    """The current step of a teardown: the reason of the condition Deleting."""
+
+    DRAINING = "Draining"
+    DELETING = "DeletingResources"
+    WAITING = "WaitingForRemoval"
+    DONE = "Done"
+    """No object of ours is left: the finalizer may be removed."""
+
+
+@attrs.frozen
+class Teardown:
+    """One step of a teardown.
+
+    `message` names what is left, and since when it is being deleted; `effects` and `records` are as in Plan.
+    """
+
+    step: TeardownStep
+    message: str
+    effects: Decision
+    records: tuple[CreateRecord, ...] = ()
+    left: tuple[ObjectRef, ...] = ()
+    is_stalled: bool = False
+    """True if only help from outside can move it: a hook failed, or may not run."""
+
+    @property
+    def is_done(self) -> bool:
+        """Report whether the finalizer may be removed."""
+        return self.step is TeardownStep.DONE
+
+
+def teardown(
+    owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = nothing_before
+) -> Teardown:
+    """Decide the next step of removing what the owner has.
+
+    Without `hooks`, as when the file can no longer be read, nothing runs before the deletions.
+    """
+    if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
+        return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)
+    held = tuple(owner.held(observed))
+    records = owner.records
+    if hooks is not None:
+        run = plan_without_prune(hooks.graph, owner, observed, hooks.scope)
+        records = run.records
+        if not run.is_ready:
+            return _draining(run, held)
+        of_hooks = {label_text(node_id) for node_id in hooks.graph.nodes}
+        held = tuple(one for one in held if owner.node_of(one[1]) not in of_hooks) or held
+    if not held:
+        return Teardown(TeardownStep.DONE, "nothing is left", Decision(), records)
+    return _removing(owner, held, observed, before_delete, records)
+
+
+def _draining(run: Plan, held: Held) -> Teardown:
+    obstacle = next(one for one in run.everything if not one.is_ready and not one.waits_for)
+    told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
+    place = f" ({obstacle.place})" if str(obstacle.place) else ""
+    left = tuple(ref for ref, _ in held)
+    return Teardown(TeardownStep.DRAINING, told + place, run.effects, run.records, left, is_stalled=obstacle.is_stalled)
+
+
+def _removing(
+    owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete, records: tuple[CreateRecord, ...]
+) -> Teardown:
+    step = removal_step(owner, held, observed, before_delete)
+    effects = attrs.evolve(step.effects, only_if_current=step.effects.writes_downstream)
+    is_busy = any(one.state not in (NodeState.LEAVING, NodeState.WAITING) for one in step.going)
+    name = TeardownStep.DELETING if is_busy else TeardownStep.WAITING
+    return Teardown(name, _told(step.going), effects, records, tuple(one.ref for one in step.going if one.ref))
+
+
+def _told(going: tuple[Observation, ...]) -> str:
+    """Describe what is left, the objects that block the rest first."""
+    now = [one for one in going if one.state is not NodeState.WAITING]
+    behind = [one.name for one in going if one.state is NodeState.WAITING]
+    told = "; ".join(f"{one.name}: {one.message}" for one in now[:_MOST_NAMES])
+    more = f" and {len(now) - _MOST_NAMES} more" if len(now) > _MOST_NAMES else ""
+    then = f"; then {_listed(behind)}" if behind else ""
+    return told + more + then
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def let_go(owner: Owner, observed: Snapshot) -> Teardown:
+    """Orphan all objects, so that they stay when their owner is to be forgotten."""
+    held = [(ref, live) for ref, live in owner.held(observed) if not is_going(live)]
+    if not held:
+        return Teardown(TeardownStep.DONE, "nothing is left that is its own", Decision(), owner.records)
+    failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
+    patches = tuple(owner.disowning(ref, live) for ref, live in held if ref not in failures)
+    effects = Decision(
+        patches=patches,
+        requeue=soonest(failures[ref].requeue for ref, _ in held if ref in failures),
+        only_if_current=bool(patches),
+    )
+    refused = "".join(f"; {ref}: {failures[ref].message}" for ref, _ in held if ref in failures)
+    message = f"letting go of {_listed([str(ref) for ref, _ in held])}{refused}"
+    return Teardown(TeardownStep.DELETING, message, effects, owner.records, tuple(ref for ref, _ in held))

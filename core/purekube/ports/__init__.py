@@ -1,0 +1,56 @@
+"""The ports: services that the core requires of its surroundings, and the errors that each call may raise.
+
+Adapters implement them (`purekube_http`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them. All calls may be
+awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
+`Clock.sleep`. They raise the errors that are here, and nothing else.
+"""
+
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    JobClosed,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unauthorized,
+    Unavailable,
+)
+from purekube.ports.clock import Clock
+from purekube.ports.entropy import Entropy
+from purekube.ports.events import EventSink, KubernetesEvent
+from purekube.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
+
+__all__ = [
+    "AlreadyExists",
+    "Clock",
+    "Conflict",
+    "Entropy",
+    "EventSink",
+    "Expired",
+    "FieldConflict",
+    "Forbidden",
+    "Invalid",
+    "JobClosed",
+    "KindMissing",
+    "KubeApi",
+    "KubernetesEvent",
+    "ListPage",
+    "NotFound",
+    "OperatorError",
+    "PatchType",
+    "Permanent",
+    "Propagation",
+    "Stale",
+    "StatusCause",
+    "Unauthorized",
+    "Unavailable",
+    "WatchEvent",
+    "WatchEventType",
+]

@@ -1,0 +1,82 @@
+"""The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.readiness.fields import Conditions, mapping, number, text
+from purekube.readiness.result import Readiness, failed, progressing, ready, unknown
+from purekube.readiness.table import RULES
+from purekube.schema.node import Schema
+
+
+def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readiness:
+    """Return how ready an object is. `schema`, if known, says whether the kind has a status at all.
+
+    Without a schema an object that has no status counts as ready, such as a ConfigMap, which only has to exist.
+    """
+    if manifest is None:
+        return progressing("NotFound", "it does not exist yet")
+    meta = mapping(manifest, "metadata")
+    if meta.get("deletionTimestamp"):
+        return progressing("Terminating", "it is being deleted")
+    status = manifest.get("status")
+    if status is not None and not isinstance(status, dict):
+        return unknown("StatusUnreadable", "its status is no object")
+    if (waiting := _generation(manifest)) is not None:
+        return waiting
+    group = text(manifest, "apiVersion").rpartition("/")[0]
+    rule = RULES.get((group, text(manifest, "kind")))
+    if rule is not None:
+        return rule(manifest)
+    return by_conventions(manifest, schema)
+
+
+def _generation(manifest: Manifest) -> Readiness | None:
+    """Require that a controller that reports `observedGeneration` has observed the current generation.
+
+    Flux leaves it unchanged while it fails: a condition of the current generation says more. It does not prove that the
+    object is ready.
+    """
+    observed = number(mapping(manifest, "status"), "observedGeneration")
+    generation = number(mapping(manifest, "metadata"), "generation")
+    if observed is None or generation is None or observed >= generation:
+        return None
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Stalled") and conditions.observed("Stalled") == generation:
+        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+    if conditions.status("Ready") == "False" and conditions.observed("Ready") == generation:
+        return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "Ready is False"))
+    # The CRDs of Flux default observedGeneration to -1: no controller has observed the object.
+    text = f"its controller has observed generation {observed}, it is at {generation}"
+    return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
+
+
+def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:
+    """Judge by Stalled, Failed, Reconciling and Ready as kstatus does; then by whether a status is expected."""
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Stalled"):
+        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+    if conditions.holds("Failed"):
+        return failed(conditions.reason("Failed") or "Failed", conditions.said("Failed", "it has failed"))
+    if conditions.holds("Reconciling"):
+        return progressing("Reconciling", conditions.said("Reconciling", "it is being reconciled"))
+    for kind in ("Ready", "Available"):
+        status = conditions.status(kind)
+        if status == "True":
+            return _at_its_generation(manifest, conditions, kind)
+        if status:  # as in kstatus, Ready=False is progress and never a failure
+            reason = conditions.reason(kind) or f"Not{kind}"
+            return progressing(reason, conditions.said(kind, f"{kind} is {status}"))
+    # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855).
+    if not mapping(manifest, "status") and _has_status(schema):
+        return progressing("NoStatus", "its controller has not written a status yet")
+    return ready("Exists")
+
+
+def _at_its_generation(manifest: Manifest, conditions: Conditions, kind: str) -> Readiness:
+    observed, generation = conditions.observed(kind), number(mapping(manifest, "metadata"), "generation")
+    if observed is not None and generation is not None and observed < generation:
+        return progressing("GenerationNotObserved", f"{kind} speaks of generation {observed}, it is at {generation}")
+    return ready(conditions.reason(kind) or kind)
+
+
+def _has_status(schema: Schema | None) -> bool:
+    return schema is not None and "status" in schema.properties

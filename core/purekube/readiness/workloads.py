@@ -1,0 +1,142 @@
+"""The readiness of Deployment, StatefulSet, DaemonSet, ReplicaSet and Pod.
+
+Their controllers leave out counts of zero. A Deployment's `Available` may be True because of its old pods.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.readiness.fields import Conditions, count, mapping, text
+from purekube.readiness.result import Readiness, failed, progressing, ready
+
+
+def _seen(manifest: Manifest) -> bool:
+    return "observedGeneration" in mapping(manifest, "status")
+
+
+def _unseen() -> Readiness:
+    return progressing("GenerationNotObserved", "its controller has not observed it yet")
+
+
+def _of(have: int, want: int, what: str) -> str:
+    return f"{have} of {want} pods are {what}"
+
+
+def deployment(manifest: Manifest) -> Readiness:
+    """Judge a Deployment: every pod is of the newest template and available, and no old one is left."""
+    status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
+    conditions = Conditions.of(manifest)
+    if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
+        return failed("ProgressDeadlineExceeded", conditions.said("Progressing", "it makes no progress"))
+    if conditions.holds("ReplicaFailure"):
+        reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
+        return progressing(reason, conditions.said("ReplicaFailure", "pods cannot be made"))
+    if not _seen(manifest):
+        return _unseen()
+    updated, total = count(status, "updatedReplicas"), count(status, "replicas")
+    if updated < want:
+        return progressing("Updating", _of(updated, want, "of the newest template"))
+    if total > updated:
+        return progressing("Terminating", f"{total - updated} pods of before are left")
+    return _available(status, want)
+
+
+def _available(status: Mapping[str, Any], want: int) -> Readiness:
+    for key, word in (("readyReplicas", "ready"), ("availableReplicas", "available")):
+        have = count(status, key)
+        if have < want:
+            return progressing("PodsNotReady", _of(have, want, word))
+    return ready("Available", f"{want} pods are available")
+
+
+def replica_set(manifest: Manifest) -> Readiness:
+    """Judge a ReplicaSet: the desired number of pods, all available."""
+    status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
+    conditions = Conditions.of(manifest)
+    if conditions.holds("ReplicaFailure"):
+        reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
+        return progressing(reason, conditions.said("ReplicaFailure", "pods cannot be made"))
+    if not _seen(manifest):
+        return _unseen()
+    total = count(status, "replicas")
+    if total > want:
+        return progressing("Terminating", f"{total - want} pods are too many")
+    return _available(status, want)
+
+
+def stateful_set(manifest: Manifest) -> Readiness:
+    """Judge a StatefulSet: the desired number of pods are ready, and those to update have the newest revision."""
+    spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
+    want = count(spec, "replicas", 1)
+    if not _seen(manifest):
+        return _unseen()
+    have = count(status, "readyReplicas")
+    if have < want:
+        return progressing("PodsNotReady", _of(have, want, "ready"))
+    total = count(status, "replicas")
+    if total > want:
+        return progressing("Terminating", f"{total - want} pods are too many")
+    return _updated(spec, status, want)
+
+
+def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> Readiness:
+    strategy = mapping(spec, "updateStrategy")
+    if text(strategy, "type") == "OnDelete":
+        return ready("Available", f"{want} pods are ready")
+    partition = count(mapping(strategy, "rollingUpdate"), "partition")
+    updated, newest = count(status, "updatedReplicas"), text(status, "updateRevision")
+    expected = max(0, want - partition)
+    if newest != text(status, "currentRevision") and updated < expected:
+        return progressing("Updating", _of(updated, expected, "of the newest revision"))
+    return ready("Available", f"{want} pods are ready")
+
+
+def daemon_set(manifest: Manifest) -> Readiness:
+    """Judge a DaemonSet: each node that needs one has a pod of the newest template, all available."""
+    status = mapping(manifest, "status")
+    if not _seen(manifest):
+        return _unseen()
+    want = count(status, "desiredNumberScheduled")
+    on_delete = text(mapping(manifest, "spec", "updateStrategy"), "type") == "OnDelete"
+    wanted = [("currentNumberScheduled", "scheduled"), ("numberReady", "ready"), ("numberAvailable", "available")]
+    if not on_delete:
+        wanted.insert(1, ("updatedNumberScheduled", "of the newest template"))
+    for key, word in wanted:
+        have = count(status, key)
+        if have < want:
+            return progressing("PodsNotReady", _of(have, want, word))
+    return ready("Available", f"{want} pods are available")
+
+
+def pod(manifest: Manifest) -> Readiness:
+    """Judge a Pod: ready if Ready or Succeeded."""
+    status = mapping(manifest, "status")
+    conditions = Conditions.of(manifest)
+    match text(status, "phase"):
+        case "Succeeded":
+            return ready("PodCompleted", "it has ended well")
+        case "Failed":
+            return failed(
+                text(status, "reason") or "PodFailed", text(status, "message") or "its containers have failed"
+            )
+        case _ if conditions.holds("Ready"):
+            return ready("PodReady")
+        case _:
+            return progressing(*_of_containers(status, conditions))
+
+
+def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[str, str]:
+    """Return why a pod is not ready, from its containers: `CrashLoopBackOff`, `ImagePullBackOff`."""
+    for key in ("initContainerStatuses", "containerStatuses"):
+        listed = status.get(key)
+        for container in listed if isinstance(listed, list) else ():
+            waiting = mapping(container, "state", "waiting")
+            if text(waiting, "reason") not in ("", "ContainerCreating", "PodInitializing"):
+                name = text(mapping(container), "name")
+                return text(
+                    waiting, "reason"
+                ), f"container {name}: {text(waiting, 'message') or text(waiting, 'reason')}"
+    if conditions.status("PodScheduled") == "False":
+        return conditions.reason("PodScheduled") or "Unscheduled", conditions.said("PodScheduled", "no node takes it")
+    return "PodNotReady", conditions.said("Ready", "its containers are not ready")

@@ -1,0 +1,230 @@
+"""The controllers that users write: a `Reconciler` or a `Watcher` of one kind, and what is promised to it (PH-7).
+
+Both are plain classes with a few class attributes. They are given objects, never an API: a controller that needs one
+requests it by a field `api: KubeApi`, and may then do what `owns` and `reads` say.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Generic
+
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.composites.status_writers import StatusWriter, shared_statuses
+from purekube.reconcilers.request import O, Request, Result, S
+from purekube.reconcilers.resource import Resource
+from purekube.reconcilers.retries import EXPONENTIAL, RetryPolicy
+from purekube.reconcilers.watching import Filters, Watch, Watched
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CONDITION: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+STANDARD: Final = ("Ready", "Reconciling", "Stalled")
+"""Types of the conditions that are written for a reconciler."""
+
+
+class Promise(StrEnum):
+    """The features that a controller gets by default. `plain` switches each off, or all of them."""
+
+    FINALIZER = "finalizer"
+    """A finalizer is on an object before the first call, and is removed after a call for the deletion that raised no
+    error. Without it a deletion is reported while this process sees it, and missed while none runs.
+    """
+    SYNC = "sync"
+    """An object that existed before this process started is reported as synced, not as created."""
+    FILTER = "filter"
+    """Updates that change nothing the filters select are dropped; a deletion never is."""
+    RETRY = "retry"
+    """A call that raised is repeated by the retry policy."""
+    STATE = "state"
+    """The state that a call returned is passed to the next one."""
+    ECHO = "echo"
+    """The writes of a pass do not requeue the object."""
+    CONDITIONS = "conditions"
+    """Ready, Reconciling, Stalled and the observed generation are written from the outcome."""
+    STATUS = "status"
+    """The status that a call returns is written; without this a call that returns one has failed."""
+    LIMIT = "limit"
+    """A call that takes longer than the time limit is cancelled."""
+
+
+ALL: Final = frozenset(Promise)
+
+
+class Controller(ABC, Generic[O]):
+    """The common base of reconcilers and watchers.
+
+    `kind` is a `Resource`, or the `Kind` of objects that others define, which come as manifests: we put no finalizer
+    and no conditions on those. `plain` names the promises that are switched off, True all of them; for a kind that
+    others define the default switches these off, and `plain = ()` switches on what is possible.
+    """
+
+    kind: ClassVar[Resource[Any, Any] | Kind]
+    name: ClassVar[str] = ""
+    """The name in finalizers, field managers, metrics and logs; made of the class name if empty."""
+    plain: ClassVar[bool | Collection[Promise] | None] = None
+    retry: ClassVar[RetryPolicy] = EXPONENTIAL
+    timeout: ClassVar[float] = 60.0
+    """The time limit of one call, in seconds."""
+    watch: ClassVar[Watch] = Watch()
+    filters: ClassVar[Filters] = Filters()
+    resync: ClassVar[float | None] = None
+    """Seconds after which every object is reconciled again, spread over a tenth of them; None for never."""
+    workers: ClassVar[int] = 8
+    """The number of objects that are reconciled at the same time."""
+    owns: ClassVar[Sequence[Kind | Watched]] = ()
+    """Kinds whose objects it creates, with owner references. A change of one requeues its owner."""
+    reads: ClassVar[Sequence[Kind | Watched]] = ()
+    """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it."""
+
+    def refers_to(self, object: O) -> Iterable[ObjectRef]:
+        """Return the objects of the kinds in `reads` that an object depends on, by its spec, not by other objects."""
+        return ()
+
+
+class Reconciler(Controller[O], Generic[O, S]):
+    """A controller that makes the world match an object: `reconcile` is called again until it succeeds."""
+
+    conditions: ClassVar[Sequence[str]] = ()
+    """Types of the conditions that it writes itself, by `Result.conditions`."""
+
+    @abstractmethod
+    async def reconcile(self, request: Request[O, S]) -> Result[S]:
+        """Make the world as the object says; may be called at any time, and must tolerate repeated calls."""
+
+
+class Watcher(Controller[O]):
+    """A controller that is notified of what happens to objects. It writes no status; failures become Events.
+
+    Each notification comes at least once, in the order in which things happened to the object; changes that come during
+    a call are combined into one.
+    """
+
+    async def on_add(self, new: O) -> None:
+        """Handle a new object: none of these calls has succeeded for it before."""
+
+    async def on_sync(self, now: O) -> None:
+        """Handle an object that existed before this process, or whose `resync` is due. It may have changed."""
+
+    async def on_update(self, old: O, new: O) -> None:
+        """Handle a changed object; `old` is the last state that was reported, as far as the filters let it through."""
+
+    async def on_delete(self, last: O) -> None:
+        """Handle an object that is being deleted, or is gone. The finalizer is removed when this returns."""
+
+
+AnyController = Controller[Any]
+
+
+# --- the declarations of a class, with their defaults ---------------------------------------------------------------
+
+
+def kind_of(controller: AnyController) -> Kind:
+    """Return the kind of the controller's objects."""
+    return controller.kind.kind if isinstance(controller.kind, Resource) else controller.kind
+
+
+def resource_of(controller: AnyController) -> Resource[Any, Any] | None:
+    """Return the kind with its classes; None for a kind that others define."""
+    return controller.kind if isinstance(controller.kind, Resource) else None
+
+
+def name_of(controller: AnyController) -> str:
+    """Return the name of the controller: by default `Shops` is shops, `ShopAudit` shop-audit."""
+    return controller.name or _HUMP.sub("-", type(controller).__name__).lower()
+
+
+def promises_of(controller: AnyController) -> frozenset[Promise]:
+    """Return the promises kept for a controller. SYNC needs a finalizer, which tells old objects from new ones."""
+    plain = controller.plain
+    if plain is None:
+        foreign = {Promise.FINALIZER, Promise.SYNC, Promise.CONDITIONS, Promise.STATUS}
+        kept = ALL if resource_of(controller) is not None else ALL - foreign
+    elif isinstance(plain, bool):
+        kept = frozenset() if plain else ALL
+    else:
+        kept = ALL - frozenset(plain)
+    if isinstance(controller, Watcher):
+        kept -= {Promise.CONDITIONS, Promise.STATUS, Promise.STATE}
+    if resource_of(controller) is None:
+        kept -= {Promise.CONDITIONS, Promise.STATUS}  # the form of a status that others define is not ours to know
+    return kept if Promise.FINALIZER in kept else kept - {Promise.SYNC}
+
+
+def status_writer_of(controller: AnyController) -> StatusWriter | None:
+    """Return the writer of the kind's statuses; None for a controller that writes neither conditions nor fields."""
+    resource, promises = resource_of(controller), promises_of(controller)
+    fields = resource.status_fields if resource is not None and Promise.STATUS in promises else ()
+    writes = Promise.CONDITIONS in promises or bool(fields)
+    return StatusWriter(kind_of(controller), f"controller {name_of(controller)}") if writes else None
+
+
+def manager_of(controller: AnyController) -> str:
+    """Return the field manager of its writes: one for each controller."""
+    return f"vworkspace-controller.{name_of(controller)}"
+
+
+def finalizer_of(controller: AnyController) -> str:
+    """Return the finalizer that keeps an object until cleanup, in the group of its kind if that is the user's own."""
+    group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
+    return f"{group}/{name_of(controller)}"
+
+
+def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
+    """Return the watched kinds, each with its selection of objects."""
+    return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
+
+
+# --- mistakes in declarations ----------------------------------------------------------------------------------------
+
+
+def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
+    """Return why these controllers cannot run together, each with what to do; empty if they can."""
+    controllers = tuple(controllers)
+    return (*(said for one in controllers for said in _problems(one)), *_clashes(controllers))
+
+
+def _problems(controller: AnyController) -> Iterator[str]:
+    where = type(controller).__name__
+    if not isinstance(getattr(controller, "kind", None), Resource | Kind):
+        yield f"{where}: says no kind: write `kind = …`, with what `resource(…)` made, or a Kind"
+        return
+    if _NAME.fullmatch(name_of(controller)) is None:
+        yield f"{where}: the name {name_of(controller)!r} must be such as shop-audit, 40 letters at most"
+    if not isinstance(controller.timeout, int | float) or controller.timeout <= 0:
+        yield f"{where}: timeout must be seconds, more than 0, not {controller.timeout!r}"
+    if controller.resync is not None and controller.resync <= 0:
+        yield f"{where}: resync must be seconds, more than 0, or None, not {controller.resync!r}"
+    if controller.workers < 1:
+        yield f"{where}: workers must be 1 or more, not {controller.workers!r}"
+    if not isinstance(controller.plain, bool | None) and not set(controller.plain) <= ALL:
+        yield f"{where}: plain names {', '.join(sorted(set(controller.plain) - ALL))}: give {', '.join(sorted(ALL))}"
+    if controller.reads and type(controller).refers_to is Controller.refers_to:
+        yield f"{where}: reads other kinds, and nothing says which object reads which: write `refers_to(self, object)`"
+    yield from _of_conditions(where, controller)
+
+
+def _of_conditions(where: str, controller: AnyController) -> Iterator[str]:
+    if not isinstance(controller, Reconciler):
+        return
+    for name in controller.conditions:
+        if name in STANDARD or _CONDITION.fullmatch(name) is None:
+            yield f"{where}: the condition {name!r} must be in CamelCase and none of {', '.join(STANDARD)}"
+
+
+def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
+    sound = [one for one in controllers if not any(_problems(one))]
+    names: dict[str, str] = {}
+    for one in sound:
+        where = type(one).__name__
+        if (other := names.setdefault(name_of(one), where)) != where or _twice(one, sound):
+            yield f"{where}: is called {name_of(one)}, as {other} is: write another `name`"
+    for said in shared_statuses(writer for one in sound if (writer := status_writer_of(one)) is not None):
+        yield f"{said}, or let one say `plain = {{Promise.CONDITIONS, Promise.STATUS}}` and return no status"
+
+
+def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
+    """Report whether an earlier controller of the same class has its name; the first one is not reported."""
+    alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
+    return len(alike) > 1 and alike[0] is not controller

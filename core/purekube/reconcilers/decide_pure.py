@@ -1,0 +1,358 @@
+"""The decision for one object of a pure reconciler (PH-1 to PH-3, PH-7).
+
+Expected flow
+    in a namespace that is not selected → say so; being deleted → its drain, then wave by wave, then the finalizer;
+    otherwise the function is called, and the engine reconciles its nodes.
+Guarantees
+    Pure if the function is. If the function raises, returns an invalid answer, or the object cannot be read, nothing is
+    applied and nothing is deleted, since the desired state is unknown. A teardown does not need the function.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.secret_material import safe
+from purekube.composites.composite import Composite
+from purekube.composites.decisions import (
+    as_they_stand,
+    is_looked_after,
+    is_to_be_let_go,
+    keeping_up,
+    letting_go,
+    not_looked_after,
+    taking_down,
+    with_status,
+)
+from purekube.composites.parent import DELETING, READY, RECONCILING, STALLED, Parent
+from purekube.composites.rendering import as_stored
+from purekube.controller.decision import Decision, Fill, Snapshot
+from purekube.controller.requeue import Requeue
+from purekube.graph import (
+    ApplyPolicy,
+    Edge,
+    Graph,
+    GraphError,
+    GraphNode,
+    Hold,
+    HoldCause,
+    Hooks,
+    Item,
+    Marks,
+    Rendered,
+    Scope,
+    conditions_of,
+    plan,
+)
+from purekube.reconcilers.desired import Children, Desired, Node, NodeOrId
+from purekube.reconcilers.object import Object, UnreadableObject
+from purekube.reconcilers.pure import AnyPureReconciler, Read
+from purekube.reconcilers.request import Terminal
+from purekube.reconcilers.secret_texts import without_secrets
+
+T = TypeVar("T")
+
+DOMAIN: Final = "controller.vworkspace.io"
+MARKS: Final = Marks(DOMAIN)
+CONTROLLER_NAME: Final = f"{DOMAIN}/name"
+"""Label of every child: the controller that it belongs to."""
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+UNREADABLE: Final = "ObjectUnreadable"
+FAILED: Final = "ReconcileFailed"
+"""The function raised."""
+INVALID: Final = "DesiredInvalid"
+"""The function's answer is impossible."""
+
+
+class InvalidDesired(Exception):
+    """An answer of the function that cannot be carried out: only other code can help.
+
+    The message says what to write.
+    """
+
+
+@lru_cache(maxsize=256)
+def composite_of(pure: AnyPureReconciler) -> Composite:
+    """Return the reconciler as its controller sees it."""
+    kind = pure.kind.kind
+
+    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+        return decide_pure(pure, parent, observed, now)
+
+    return Composite(
+        name=pure.name,
+        word="controller",
+        controller=f"controller-{pure.name}",
+        kind=kind,
+        manager=f"vworkspace-controller.{pure.name}",
+        finalizer=f"{kind.group}/{pure.name}",
+        marks=MARKS,
+        labels={_MANAGED_BY: "vworkspace-controller", CONTROLLER_NAME: pure.name},
+        selector=f"{CONTROLLER_NAME}={pure.name}",
+        child_kinds=pure.owns,
+        fields=pure.kind.status_fields,
+        decide=decided,
+        external_refs=lambda parent: _read_refs(pure, parent),
+        role_command=f"vworkspace-operator controllers rbac {pure.name}",
+        externals=pure.reads,
+        anywhere=frozenset(pure.owns) if pure.across_namespaces else frozenset(),
+        namespaces=pure.namespaces,
+        references=not pure.strict_order,
+        resync=pure.resync,
+    )
+
+
+def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
+    """Yield the objects that are read, as far as their names are known; none for an object that cannot be read."""
+    if not pure.reads:
+        return
+    found = pure.kind.read_leniently(parent.manifest)
+    if isinstance(found, Object):
+        yield from _refs_of(pure, found)
+
+
+def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple[Read, ObjectRef]]:
+    for read in pure.reads:
+        try:
+            name = read.name(found)
+            namespace = read.namespace(found) if read.namespace is not None else found.metadata.namespace
+        except Exception:
+            continue
+        if name and (namespace or not read.kind.namespaced):
+            yield read, ObjectRef(read.kind, namespace if read.kind.namespaced else None, name)
+
+
+def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    """Decide what to do for `parent`, given what exists and the time."""
+    composite = composite_of(pure)
+    deleting = parent.metadata.deletion_timestamp is not None
+    if deleting and composite.finalizer not in parent.metadata.finalizers:
+        return Decision()
+    if deleting and is_to_be_let_go(parent):
+        return letting_go(composite, parent, observed, now)
+    if not deleting and not is_looked_after(composite, observed):
+        return not_looked_after(composite, parent, now)
+    try:
+        return _going(pure, parent, observed, now) if deleting else _wanted(pure, parent, observed, now)
+    except _Unreadable as error:
+        return _stopped(composite, parent, UNREADABLE, str(error), now)
+    except InvalidDesired as error:
+        return _stopped(composite, parent, INVALID, _told(pure, error, observed), now)
+    except Terminal as error:
+        message = without_secrets(error.message or error.reason, observed.objects)
+        return _stopped(composite, parent, error.reason, safe(message), now)
+    except Exception as error:
+        return _failed(composite, parent, _told(pure, error, observed), now)
+
+
+class _Unreadable(Exception):
+    """The object does not fit its classes."""
+
+
+def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    composite, found = composite_of(pure), _readable(pure, parent)
+    children = children_of(pure, parent, found, observed)
+    desired = _asked(pure.function, found, children)
+    if not isinstance(desired, Desired):
+        raise InvalidDesired(f"the function returned {type(desired).__name__}, not Desired(nodes, status)")
+    if not isinstance(desired.status, pure.kind.status):
+        expected = pure.kind.status.__name__
+        raise InvalidDesired(f"the status is of {type(desired.status).__name__}, not of {expected}")
+    graph = _graph_of(pure, found, desired.nodes)
+    planned = plan(graph, composite.owner_of(parent), observed, Scope())
+    decision = keeping_up(composite, parent, observed, planned)
+    requeue = decision.requeue.no_later_than(desired.requeue_after)
+    fields = pure.kind.status_json(desired.status)
+    decision = attrs.evolve(decision, requeue=requeue)
+    return with_status(decision, composite, parent, observed, conditions_of(planned), fields, now)
+
+
+def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    hooks = None
+    if pure.drain is not None:
+        found = _readable(pure, parent)
+        nodes = tuple(_asked(pure.drain, found, children_of(pure, parent, found, observed)))
+        graph = _graph_of(pure, found, nodes)
+        hooks = Hooks.of(graph.nodes.values(), Scope())
+    return taking_down(composite_of(pure), parent, observed, hooks, now)
+
+
+def _asked(function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children) -> T:
+    """Call a function of the user's.
+
+    Whatever it raises, except an interrupt, becomes an ordinary error of this object.
+    """
+    try:
+        return function(found, children)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # `sys.exit()`, or the cancellation of another task, fails this object alone
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
+def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
+    found = pure.kind.read_leniently(parent.manifest)
+    if isinstance(found, UnreadableObject):  # the status can be computed again: it is no reason to stop
+        found = pure.kind.read_leniently({**parent.manifest, "status": {}})
+    if isinstance(found, UnreadableObject):
+        raise _Unreadable(f"the object does not fit {pure.kind.kind.kind}: {found.problems}")
+    return found
+
+
+def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
+    """Return what exists, in the form that the function receives."""
+    owner = composite_of(pure).owner_of(parent)
+    seen: dict[str, list[Manifest]] = {}
+    for _, live in owner.held(observed):
+        seen.setdefault(owner.node_of(live), []).append(live)
+    for read, ref in _refs_of(pure, found):
+        if (there := observed.objects.get(ref)) is not None:
+            seen[read.id] = [there]
+    schemas = {(kind.api_version, kind.kind): schema for kind, schema in pure.schemas.items()}
+    return Children(seen, schemas)
+
+
+# --- answers that cannot be carried out ------------------------------------------------------------------------------
+
+
+def _told(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
+    """Return the error's text without any value of the Secrets that were read or made."""
+    name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
+    return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
+
+
+def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
+    """Write a status that says that only another object or other code can help. What exists stays as it is."""
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
+        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+        *_deleting(parent, reason, message),
+    )
+    return with_status(Decision(), composite, parent, Snapshot(), wanted, as_they_stand(composite, parent), now)
+
+
+def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
+    """Write a status that says that the failure may pass, and retry with backoff. What exists stays as it is."""
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, FAILED, message),
+        Wanted(RECONCILING, ConditionStatus.TRUE, FAILED, message),
+        Wanted(STALLED, ConditionStatus.FALSE, FAILED),
+        *_deleting(parent, FAILED, message),
+    )
+    fields = as_they_stand(composite, parent)
+    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, Snapshot(), wanted, fields, now)
+
+
+def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
+    if parent.metadata.deletion_timestamp is not None:
+        yield Wanted(DELETING, ConditionStatus.TRUE, reason, message)
+
+
+# --- nodes of the engine ---------------------------------------------------------------------------------------------
+
+
+def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
+    """Build the graph of the nodes and of the externals that they wait for. Raises InvalidDesired."""
+    if wrong := next((one for one in nodes if not isinstance(one, Node)), None):
+        raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
+    kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
+    reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
+    made = [_graph_node(pure, node, _kind_of(pure, node, kinds)) for node in nodes]
+    if not pure.across_namespaces and pure.kind.kind.namespaced:
+        _check_namespaces(found.metadata.namespace, nodes)
+    waited_for = {edge.to for node in made for edge in node.edges}
+    externals = [_external(read, reads.get(read.id)) for read in pure.reads if read.id in waited_for]
+    try:
+        return Graph.of((*externals, *made))
+    except GraphError as error:
+        raise InvalidDesired(error.message) from error
+
+
+def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
+    """Refuse nodes in other namespaces: teardown would not look for them there. Raises InvalidDesired."""
+    for node in nodes:
+        namespace = metadata(node.manifest).get("namespace") or own
+        if namespace != own:
+            raise InvalidDesired(f"node {node.id} is in namespace {namespace}: give across_namespaces=True")
+
+
+def _kind_of(pure: AnyPureReconciler, node: Node, kinds: Mapping[tuple[Any, Any], Kind]) -> Kind:
+    said = (node.manifest.get("apiVersion"), node.manifest.get("kind"))
+    if said not in kinds:
+        raise InvalidDesired(f"node {node.id} is a {said[1]} of {said[0]}: add {said[0]}/{said[1]} to owns=[…]")
+    if any(read.id == node.id for read in pure.reads):
+        raise InvalidDesired(f"node {node.id} has the id of something that is read: give it another one")
+    return kinds[said]
+
+
+def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
+    manifest = _plain(node, kind)
+    return GraphNode(
+        node.id,
+        kind,
+        lambda scope: Rendered((Item("", manifest),)),
+        edges=tuple(Edge(_id_of(one), node.until, declared=True) for one in node.depends_on),
+        gate=_gate(node),
+        ready=lambda scope, item, live: node.healthy(live),
+        schema=pure.schemas.get(kind),
+        policy=_policy(node),
+        removal=node.removal,
+        prune=node.prune,
+        on_immutable=node.on_immutable,
+        adopt=node.adopt,
+        generate=tuple(_as_kept(kind, fill) for fill in node.generate),
+        roll_on=tuple(map(_id_of, node.roll_on)),
+        title=f"{kind.kind} {node.id}",
+    )
+
+
+def _as_kept(kind: Kind, fill: Fill) -> Fill:
+    """Return the fill; text drawn for the data of a Secret is encoded as a Secret stores it."""
+    return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
+
+
+def _policy(node: Node) -> ApplyPolicy:
+    """Return the apply policy: a node with random text is only created, as an apply would replace the text."""
+    return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
+
+
+def _id_of(one: NodeOrId) -> str:
+    return one if isinstance(one, str) else one.id
+
+
+def _gate(node: Node) -> Callable[[Scope], bool | Hold]:
+    if node.when is True:
+        return lambda scope: True
+    held = Hold(HoldCause.NO, node.when or "`when` says no")
+    return lambda scope: held
+
+
+def _plain(node: Node, kind: Kind) -> dict[str, Any]:
+    """Return a JSON copy of the manifest, which the user's code cannot change later. Raises InvalidDesired."""
+    try:
+        manifest = msgspec.json.decode(canonical_json(node.manifest))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidDesired(f"node {node.id}: its manifest is no JSON: {error}") from error
+    if not isinstance(get_path(manifest, "metadata"), dict) or not node.name:
+        raise InvalidDesired(f"node {node.id}: its manifest has no metadata.name")
+    return as_stored(manifest) if kind == SECRET else dict(manifest)
+
+
+def _external(read: Read, known: tuple[Read, ObjectRef] | None) -> GraphNode:
+    def render(scope: Scope) -> Rendered | Hold:
+        if known is None:
+            return Hold(HoldCause.MISSING, "its name is not known yet")
+        ref = known[1]
+        return Rendered((Item("", ref.kind.manifest(ref.name, ref.namespace)),))
+
+    return GraphNode(read.id, read.kind, render, policy=ApplyPolicy.NEVER, title=f"{read.kind.kind} {read.id}")

@@ -1,0 +1,113 @@
+"""The input and output of a pure reconciler: children as they are, nodes and a status as they should be.
+
+A `Node` says that an object should exist. The graph engine applies it if it differs, in the order of dependencies,
+waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.controller.decision import Fill
+from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from purekube.graph.owner import label_text
+from purekube.readiness import State, readiness
+from purekube.reconcilers.object import Status
+from purekube.schema import Schema
+
+
+def _as_its_kind_says(live: Manifest) -> bool:
+    """Answer yes: no condition was given in addition to the kind's own readiness."""
+    return True
+
+
+def _several(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
+    """Return a list of one for a single node or id: a text would otherwise be taken for the list of its letters."""
+    return (given,) if isinstance(given, Node | str) else tuple(given)
+
+
+@attrs.frozen(eq=False)
+class Node:
+    """One object that should exist. `id` is its identity: a node of the same id with another name replaces it.
+
+    `depends_on`: other nodes, or ids of what is read; `until` says which state of them is waited for. `when`: False, or
+    a text that says why, holds it: what exists stays as it is, nothing is created, and the object is not Ready. A node
+    that is left out of `Desired` is removed. `healthy` decides about the live object in addition to the rules of its
+    kind. `adopt`: an existing object of that name without a controller is taken over. `generate`: fields that are
+    filled with random text when it is created; it is never updated then. `roll_on`: nodes whose content is put as a
+    hash on its pods, which are replaced when it changes.
+    """
+
+    id: str
+    manifest: Manifest = attrs.field(repr=False)
+    depends_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
+    until: Until = Until.READY
+    when: bool | str = True
+    healthy: Callable[[Manifest], bool] = attrs.field(default=_as_its_kind_says, repr=False)
+    apply: ApplyPolicy = ApplyPolicy.ALWAYS
+    removal: Removal = Removal.DELETE
+    prune: PruneTime = PruneTime.WHEN_READY
+    on_immutable: OnImmutable = OnImmutable.FAIL
+    adopt: bool = False
+    generate: Sequence[Fill] = ()
+    roll_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
+
+    @property
+    def name(self) -> str:
+        """The name of its object."""
+        return str(metadata(self.manifest).get("name") or "")
+
+
+def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(nodes)
+
+
+@attrs.frozen(eq=False)
+class Desired(Generic[Status]):
+    """The objects that should exist, and the status; conditions and the observed generation are written for you.
+
+    `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
+    """
+
+    nodes: Sequence[Node] = attrs.field(converter=_as_tuple)
+    status: Status
+    requeue_after: float | None = None
+
+
+NodeOrId: TypeAlias = Node | str
+
+
+@attrs.frozen(eq=False)
+class Children:
+    """The objects that exist: of each node what was made of it before, and what is read, by its id.
+
+    An object of another owner under the name of a node is not shown. The keys of `found` are node labels, and ids of
+    what is read.
+    """
+
+    found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
+    schemas: Mapping[tuple[str, str], Schema] = attrs.field(factory=dict)
+    """Schemas by apiVersion and kind, for the kinds whose classes are known."""
+
+    def get(self, node: NodeOrId) -> Manifest | None:
+        """Return the live object of a node, or of what is read; None if there is none."""
+        if isinstance(node, str):
+            return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
+        return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)
+
+    def dig(self, node: NodeOrId, *path: str | int) -> Any:
+        """Return the value at a path of the live object; None if the object or any step is missing."""
+        return get_path(self.get(node), *path)
+
+    def is_ready(self, node: NodeOrId) -> bool:
+        """Report whether the live object is ready at its own generation, by the rules of its kind."""
+        live = self.get(node)
+        named = (str((live or {}).get("apiVersion")), str((live or {}).get("kind")))
+        return readiness(live, self.schemas.get(named)).state is State.READY
+
+
+def _is_of(node: Node, live: Manifest) -> bool:
+    """Report whether the live object is the node's own, not one that the node replaces."""
+    return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

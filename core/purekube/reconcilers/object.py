@@ -1,0 +1,72 @@
+"""One object of a user's kind: metadata, spec and status as values of its classes (PH-7)."""
+
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.controller.ownership import owner_reference
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+
+
+@attrs.frozen
+class Object(Generic[Spec, Status]):
+    """An object in its current state: `status` has no values if none was written yet.
+
+    `manifest` is all that the API server sent, including fields that the classes do not know. It does not count for
+    equality: two objects are equal when all else is.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    spec: Spec
+    status: Status
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The reference of the object."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Report whether it is being deleted: finalizers still hold it."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def as_owner(self) -> dict[str, Any]:
+        """An owner reference to it, for the metadata of objects that a reconciler makes of it (`Reconciler.owns`)."""
+        return owner_reference(self.kind, self.metadata)
+
+    def condition(self, condition_type: str) -> Condition | None:
+        """Return the condition of a type."""
+        return next((one for one in self.conditions if one.type == condition_type), None)
+
+
+@attrs.frozen
+class UnreadableObject:
+    """An object whose spec or status does not fit its classes: what is known of it, and everything that is wrong.
+
+    The CRD refuses such objects, but one that was stored under an older schema may still exist.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    problems: str
+    conditions: tuple[Condition, ...] = ()
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The reference of the object."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Report whether it is being deleted: finalizers still hold it."""
+        return self.metadata.deletion_timestamp is not None

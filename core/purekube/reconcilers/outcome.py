@@ -1,0 +1,185 @@
+"""The outcome of a call, and what follows: conditions, the requeue, what is remembered (PH-7)."""
+
+from typing import Any, Final, TypeAlias, assert_never
+
+import attrs
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.backoff import jitter_of
+from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace
+from purekube.reconcilers.controllers import STANDARD, Promise
+from purekube.reconcilers.life import Call, Life, LifeRules, after_failure, after_success
+from purekube.reconcilers.request import Result, Terminal
+from purekube.reconcilers.retries import RetryPolicy, delay_of
+
+READY, RECONCILING, STALLED = STANDARD
+SUCCEEDED: Final = "Succeeded"
+PROGRESSING: Final = "Progressing"
+DELETING: Final = "Deleting"
+RETRYING: Final = "Retrying"
+FAILED: Final = "ReconcileFailed"
+TIMED_OUT: Final = "TimedOut"
+UNREADABLE: Final = "ObjectUnreadable"
+_LONGEST: Final = 4096
+
+
+@attrs.frozen
+class Returned:
+    """A call that returned; a watcher's with an empty Result."""
+
+    result: Result[Any]
+
+
+@attrs.frozen
+class Raised:
+    """A call that raised. `retry_after`: seconds for which a service asked not to be called."""
+
+    text: str
+    retry_after: float = 0.0
+
+
+@attrs.frozen
+class Ended:
+    """A call that raised `Terminal`."""
+
+    reason: str
+    message: str
+
+
+@attrs.frozen
+class Late:
+    """A call that was cancelled at its time limit."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Unread:
+    """No call, because the object does not fit its classes."""
+
+    problems: str
+
+
+CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
+
+
+@attrs.frozen
+class Following:
+    """The consequences of an outcome.
+
+    `conditions` is None if nothing is written, as for an object that is about to go.
+    """
+
+    life: Life
+    requeue: Requeue
+    error: OperatorError | None = None
+    conditions: tuple[Wanted, ...] | None = None
+
+
+def raised(error: BaseException) -> Raised | Ended:
+    """Return what an exception means. Its text is shown, so what looks like a secret is hidden."""
+    if isinstance(error, Terminal):
+        return Ended(error.reason, safe(error.message, _LONGEST))
+    retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
+    return Raised(safe(_text_of(error), _LONGEST), retry_after)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    if isinstance(error, BaseExceptionGroup):
+        said = "; ".join(_text_of(one) for one in error.exceptions)
+    name = type(error).__name__
+    return said if isinstance(error, OperatorError) and said else f"{name}: {said}" if said else name
+
+
+def following(
+    rules: LifeRules, life: Life, call: Call, outcome: CallOutcome, *, retry: RetryPolicy, key: object
+) -> Following:
+    """Return what follows from an outcome.
+
+    Jitter depends on `key`, the object's name, so that objects that fail together are not retried together.
+    """
+    match outcome:
+        case Returned(result):
+            return _after_return(rules, life, call, result)
+        case Ended(reason, message):
+            ended = Permanent(f"{reason}: {message}" if message else reason)
+            return Following(after_failure(life, stalled=True), Requeue.NO, ended, _stalled(reason, message))
+        case Unread(problems):
+            text = f"the object does not fit its classes: {problems}"
+            return Following(after_failure(life, stalled=True), Requeue.NO, Permanent(text), _stalled(UNREADABLE, text))
+        case Late(seconds):
+            text = f"the call was cancelled after {seconds:g} s"
+            return _after_failure(rules, life, retry, TIMED_OUT, text, key)
+        case Raised(text, retry_after):
+            return _after_failure(rules, life, retry, FAILED, text, key, retry_after)
+        case _:
+            assert_never(outcome)
+
+
+def _after_return(rules: LifeRules, life: Life, call: Call, result: Result[Any]) -> Following:
+    state = result.state if Promise.STATE in rules.promises else None
+    after = after_success(life, call, complete=result.is_complete, state=state)
+    requeue = Requeue.at_latest(result.requeue_after)
+    if result.waiting and result.requeue_after is None:
+        requeue = Requeue.at_latest(SLOW_SECONDS)  # no watch may report that the waiting is over
+    if call.deleting:
+        conditions = None if result.is_complete else _under_way(DELETING, result.waiting)
+        return Following(after, requeue, None, conditions)
+    if result.waiting:
+        return Following(after, requeue, None, (*_under_way(PROGRESSING, result.waiting), *result.conditions))
+    return Following(after, requeue, None, (*_done(), *result.conditions))
+
+
+def _after_failure(
+    rules: LifeRules, life: Life, retry: RetryPolicy, reason: str, text: str, key: object, retry_after: float = 0.0
+) -> Following:
+    attempt = life.attempts + 1
+    delay = delay_of(retry, attempt, jitter_of(key, attempt)) if Promise.RETRY in rules.promises else None
+    error = Unavailable(text)
+    if delay is None:
+        return Following(after_failure(life, stalled=False), Requeue.NO, error, _stalled(reason, text))
+    requeue = Requeue(RequeuePace.TOLD, after=max(delay, retry_after))
+    return Following(after_failure(life, stalled=False), requeue, error, _retried(reason, text))
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+
+def _done() -> tuple[Wanted, ...]:
+    return (
+        Wanted(READY, ConditionStatus.TRUE, SUCCEEDED),
+        Wanted(RECONCILING, ConditionStatus.FALSE, SUCCEEDED),
+        Wanted(STALLED, ConditionStatus.FALSE, SUCCEEDED),
+    )
+
+
+def _under_way(reason: str, message: str) -> tuple[Wanted, ...]:
+    text = safe(message, _LONGEST)
+    return (
+        Wanted(READY, ConditionStatus.FALSE, reason, text),
+        Wanted(RECONCILING, ConditionStatus.TRUE, reason, text),
+        Wanted(STALLED, ConditionStatus.FALSE, reason),
+    )
+
+
+def _retried(reason: str, message: str) -> tuple[Wanted, ...]:
+    return (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.TRUE, RETRYING, message),
+        Wanted(STALLED, ConditionStatus.FALSE, reason),
+    )
+
+
+def _stalled(reason: str, message: str) -> tuple[Wanted, ...]:
+    return (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
+        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+    )

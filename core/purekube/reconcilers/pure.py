@@ -1,0 +1,158 @@
+"""The pure level: a function from an object and its children to what should exist, as a controller of its kind (PH-7).
+
+`@pure_reconciler(SHOP, owns=[…])` above the function makes the controller. The function decides what should exist; the
+engine applies what differs, in order, waits, removes and takes down, as for boxes.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import ALL_KINDS, SECRET
+from purekube.reconcilers.desired import Children, Desired, Node
+from purekube.reconcilers.object import Object, Spec, Status
+from purekube.reconcilers.resource import Resource
+from purekube.schema import Schema
+from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+
+DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status]]
+"""The user's function. It reads only its two arguments, no clock, network or state: same input, same output."""
+
+DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
+"""The function that returns what runs to its end before anything is deleted: its nodes are created once, as Jobs."""
+
+AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
+"""A kind; or a text such as `apps/v1/Deployment`, `v1/Service` for a kind that is built in."""
+
+
+@attrs.frozen(eq=False)
+class Read:
+    """An object of another owner that the function reads, by `id` in its `children`.
+
+    `name` returns its name, from our object alone; None for none yet. It is in our object's namespace unless
+    `namespace` returns another. Without `watch` it is read by name in each pass, which is the default for Secrets.
+    """
+
+    id: str
+    of: AnyKind
+    name: Callable[[Any], str | None]
+    namespace: Callable[[Any], str] | None = None
+    watch: bool = attrs.field()
+    kind: Kind = attrs.field(init=False)
+
+    @watch.default
+    def _watched(self) -> bool:
+        return as_kind(self.of) != SECRET
+
+    @kind.default
+    def _kind(self) -> Kind:
+        return as_kind(self.of)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Report whether the object may be in another namespace than its reader."""
+        return self.namespace is not None
+
+    @property
+    def fields(self) -> tuple[tuple[str, ...], ...]:
+        """The paths that may be read: all of it."""
+        return ((),)
+
+    @property
+    def selector(self) -> Mapping[str, Any]:
+        """The labels required: none."""
+        return {}
+
+
+@attrs.frozen(eq=False)
+class PureReconciler(Generic[Spec, Status]):
+    """A controller made of a pure function by `pure_reconciler`. Calling it calls the function."""
+
+    name: str
+    kind: Resource[Spec, Status]
+    function: DesiredOf[Spec, Status]
+    owns: tuple[Kind, ...]
+    schemas: Mapping[Kind, Schema] = attrs.field(factory=dict)
+    """Schemas of the kinds in `owns` whose classes are known: whether a status is expected, which lists are keyed."""
+    reads: tuple[Read, ...] = ()
+    drain: DrainOf[Spec, Status] | None = None
+    resync: float = 60.0
+    namespaces: Mapping[str, Any] | None = None
+    across_namespaces: bool = False
+    strict_order: bool = False
+
+    def __call__(self, object: Object[Spec, Status], children: Children | None = None) -> Desired[Status]:
+        """Return the function's answer, for tests."""
+        return self.function(object, Children() if children is None else children)
+
+
+AnyPureReconciler: TypeAlias = PureReconciler[Any, Any]
+
+
+def pure_reconciler(
+    kind: Resource[Spec, Status],
+    *,
+    owns: Sequence[AnyKind],
+    reads: Sequence[Read] = (),
+    name: str = "",
+    drain: DrainOf[Spec, Status] | None = None,
+    resync: float = 60.0,
+    namespaces: Mapping[str, Any] | None = None,
+    across_namespaces: bool = False,
+    strict_order: bool = False,
+) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
+    """Make a controller of a function.
+
+    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. A `Resource` among them is
+    known to have a status, which is waited for. `name` is by default the function's; finalizers, labels, field
+    managers, metrics and logs contain it, so a renamed controller starts again without its former objects. `namespaces`
+    selects by labels the namespaces whose objects are reconciled. `across_namespaces`: nodes may be in other namespaces
+    than the object. `strict_order`: no owner references, so that only this controller takes anything down.
+
+    Raises ValueError with what to write.
+    """
+    kinds = tuple(dict.fromkeys(map(as_kind, owns)))
+    schemas = {one.kind: one.schema for one in owns if isinstance(one, Resource)}
+
+    def made(function: DesiredOf[Spec, Status]) -> PureReconciler[Spec, Status]:
+        said = name or function.__name__.replace("_", "-").lower()
+        if _NAME.fullmatch(said) is None:
+            raise ValueError(f"the name {said!r} must be such as shop-audit, 40 letters at most: give name=…")
+        return PureReconciler(
+            said,
+            kind,
+            function,
+            kinds,
+            schemas,
+            tuple(reads),
+            drain,
+            resync,
+            namespaces,
+            across_namespaces,
+            strict_order,
+        )
+
+    return made
+
+
+def as_kind(given: AnyKind) -> Kind:
+    """Return the kind. Raises ValueError for a text that names no built-in kind."""
+    if isinstance(given, Kind):
+        return given
+    if isinstance(given, Resource):
+        return given.kind
+    api_version, _, kind = given.rpartition("/")
+    if (known := built_in_names(api_version, kind)) is not None:
+        return known
+    ours = next((one for one in ALL_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
+    if ours is None:
+        raise ValueError(
+            f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"
+            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in (*BUILT_IN, *UNTYPED)))}"
+        )
+    return ours

@@ -1,0 +1,103 @@
+"""The input and the answer of a reconciler for one object (PH-7)."""
+
+import math
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.manifest import ObjectRef
+
+O = TypeVar("O")  # noqa: E741
+S = TypeVar("S")
+
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+
+
+class Cause(StrEnum):
+    """The reason why an object is reconciled. Of several reasons at once, the first of these."""
+
+    CREATED = "created"
+    """The object is new: no pass of any process has begun with it."""
+    SYNCED = "synced"
+    """The object existed before this process began; whatever happened to it meanwhile shows in the object alone."""
+    CHANGED = "changed"
+    """A part of it that the filters select has changed, or it is being deleted."""
+    WOKEN = "woken"
+    """An object that it owns or reads changed: `Request.woken_by`."""
+    RETRIED = "retried"
+    """The last call failed."""
+    RESYNCED = "resynced"
+    """The time has come: `Result.requeue_after`, or the interval of `resync`."""
+
+
+@attrs.frozen
+class Request(Generic[O, S]):
+    """One object to be reconciled: `object` is the current one, also on a retry.
+
+    `deleting`: clean up; the finalizer is removed when the call returns a Result without `requeue_after` and `waiting`.
+    `settled`: it was Ready at this generation before this process began, and nothing that is watched has changed. A
+    controller that uses `requeue_after` must return it here, too: an earlier process's timer is gone. `state` is what
+    the last call for this object returned in this process; None if there was none. `attempt` counts the failures in a
+    row before this call.
+    """
+
+    object: O
+    cause: Cause
+    deleting: bool = False
+    settled: bool = False
+    state: S | None = None
+    attempt: int = 0
+    woken_by: tuple[ObjectRef, ...] = ()
+
+
+def _is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{field.name} must be seconds, 0 or more, not {value!r}")
+
+
+def _listed(given: Iterable[Wanted]) -> tuple[Wanted, ...]:
+    return tuple(given)
+
+
+@attrs.frozen
+class Result(Generic[S]):
+    """The result of a call.
+
+    `status` is the whole status as an instance of the kind's class; None leaves the fields as they are.
+    `requeue_after`: reconcile again in so many seconds at the latest. `waiting` says what is not done yet: then the
+    object is not Ready, and is reconciled again in a minute unless `requeue_after` says when. `state` is passed to the
+    next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to Ready,
+    Reconciling and Stalled.
+    """
+
+    status: Any = None
+    requeue_after: float | None = attrs.field(default=None, validator=_is_delay)
+    state: S | None = None
+    waiting: str = ""
+    conditions: tuple[Wanted, ...] = attrs.field(default=(), converter=_listed)
+
+    @property
+    def is_complete(self) -> bool:
+        """Report whether nothing is left to do; for a deletion, whether the finalizer may be removed."""
+        return self.requeue_after is None and not self.waiting
+
+
+class Terminal(Exception):
+    """Raised by a reconciler or watcher when only another spec, or a person, can help. The object is Stalled.
+
+    It is not retried, but reconciled again after a restart, or a change of the object, of what it reads or of what it
+    owns.
+    """
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        if _REASON.fullmatch(reason) is None:
+            raise ValueError(f"the reason must be in CamelCase, such as SpecTooLarge, not {reason!r}")
+        self.reason = reason
+        self.message = message

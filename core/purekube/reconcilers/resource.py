@@ -1,0 +1,343 @@
+"""A kind from two attrs classes: its CRD, and the reading, writing and checking of its objects (PH-7, RES-6)."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar, get_args
+
+import attrs
+
+from purekube.apimachinery.converters import telling_converter
+from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
+from purekube.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.nesting import TOO_DEEP, too_deep
+from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema
+from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
+from purekube.apimachinery.structuring import read_meta, structure, unstructure
+from purekube.reconcilers.object import Object, Spec, Status, UnreadableObject
+from purekube.schema import Schema, compile_schema, validate
+from purekube.schema.objectmeta import with_type_meta
+from purekube.versions import Conversion, Converter
+
+T = TypeVar("T")
+
+_LONGEST: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VERSION: Final = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+_PLURAL: Final = re.compile(r"[a-z][a-z0-9]{0,62}")
+_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
+_SIBILANTS: Final = ("s", "x", "z", "ch", "sh")
+
+_converter: Final = telling_converter()
+
+
+@attrs.frozen
+class _EngineStatus:
+    """The fields that every status has in addition to those of its class."""
+
+    observed_generation: int | None = observed_generation_field()
+    conditions: tuple[Condition, ...] = conditions_field()
+
+
+_ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_EngineStatus))
+
+
+@attrs.frozen(eq=False)
+class OtherVersion:
+    """A version of a kind that is not stored, and its conversion to the stored one."""
+
+    definition: Definition
+    schema: Schema
+    conversion: Conversion
+
+
+@attrs.frozen(eq=False)
+class Resource(Generic[Spec, Status]):
+    """A kind with the classes of its spec and its status; made by `resource`, its `versions` by `versioned`."""
+
+    kind: Kind
+    spec: type[Spec]
+    status: type[Status]
+    definition: Definition
+    versions: tuple[OtherVersion, ...] = ()
+
+    def crd(self) -> dict[str, Any]:
+        """Return its CustomResourceDefinition; its own version is the one that is stored."""
+        crd = self.definition.manifest()
+        others = (one.definition.manifest()["spec"]["versions"][0] for one in self.versions)
+        versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
+        return {**crd, "spec": {**crd["spec"], "versions": versions}}
+
+    @cached_property
+    def converter(self) -> Converter | None:
+        """The converter of its objects; None if it has only one version."""
+        if not self.versions:
+            return None
+        schemas = {one.definition.kind.version: with_type_meta(one.schema) for one in self.versions}
+        schemas[self.kind.version] = with_type_meta(self.schema)
+        conversions = (one.conversion for one in self.versions)
+        return Converter.of(self.kind.group, self.kind.kind, self.kind.version, *conversions, schemas=schemas)
+
+    @property
+    def status_fields(self) -> tuple[str, ...]:
+        """The names of the fields of its status, as they are written."""
+        return tuple(camel(field.name) for field in attrs.fields(_attrs_class(self.status)))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The compiled schema of its whole objects."""
+        return compile_schema(self.definition.schema())
+
+    def read(self, manifest: Manifest) -> Object[Spec, Status]:
+        """Read an object as the API server sent it. Fields that the classes do not know stay in its `manifest`.
+
+        Raises ValidationProblems with everything that does not fit.
+        """
+        if cut := too_deep(manifest):
+            raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
+        problems: list[Problem] = []
+        meta = _part(ObjectMeta, manifest, "metadata", problems)
+        spec = _part(self.spec, manifest, "spec", problems)
+        status = _part(self.status, manifest, "status", problems)
+        engine = _part(_EngineStatus, manifest, "status", problems)
+        if meta is None or spec is None or status is None or engine is None:
+            raise ValidationProblems(problems)
+        return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
+
+    def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
+        """Return the object, or what is known of one that does not fit; never raises."""
+        try:
+            return self.read(manifest)
+        except ValidationProblems as error:
+            problems = "; ".join(map(str, error.problems))
+        return UnreadableObject(self.kind, read_meta(manifest), problems, _conditions(manifest), manifest)
+
+    def new(self, name: str, spec: Spec, *, namespace: str = "", **meta: Any) -> Object[Spec, Status]:
+        """Return an object that is not stored yet; `meta` are other fields of ObjectMeta, such as `labels`."""
+        return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
+
+    def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
+        """Return the object's manifest; its status only if that has values."""
+        body: dict[str, Any] = {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "metadata": unstructure(given.metadata),
+            "spec": self.spec_json(given.spec),
+        }
+        engine = _converter.unstructure(_EngineStatus(given.observed_generation, given.conditions))
+        status = {**(self.status_json(given.status) if given.status != self.status() else {}), **engine}
+        return {**body, "status": status} if status else body
+
+    def spec_json(self, spec: Spec) -> dict[str, Any]:
+        """Return the JSON of a spec."""
+        return dict(_converter.unstructure(spec))
+
+    def status_json(self, status: Status) -> dict[str, Any]:
+        """Return the JSON of a status, without conditions and observed generation."""
+        return dict(_converter.unstructure(status))
+
+    def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
+        """Return everything for which an API server with this CRD would refuse the object, in its words.
+
+        `old` is the object that it replaces, for rules about a change (`oldSelf`).
+        """
+        if cut := too_deep(manifest):
+            return first_of(Problem(path, TOO_DEEP) for path in cut)
+        return first_of(Problem(cause.field, cause.message) for cause in validate(self.schema, dict(manifest), old))
+
+
+def resource(
+    group: str,
+    version: str,
+    kind: str,
+    spec: type[Spec],
+    status: type[Status],
+    *,
+    plural: str = "",
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    namespaced: bool = True,
+    columns: Sequence[Column] = (),
+) -> Resource[Spec, Status]:
+    """Make a kind of which one version is served, from the attrs classes of its spec and its status.
+
+    `plural` is by default made of the kind (`Shop`: shops, `Proxy`: proxies). `columns` of `kubectl get` are put
+    between Ready and Age. Conditions and the observed generation are added to the status. Raises ValueError for names
+    that no API server takes, SchemaTypeError for a class that no schema can be made of, SchemaError for mistakes in the
+    schema, as in a rule; each says where.
+    """
+    known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
+    _check_names(known, short_names)
+    _check_columns(columns)
+    _check_defaults(spec)
+    _check_defaults(status)
+    _check_status(status)
+    shown = _columns(columns), tuple(short_names), tuple(categories)
+    made: Resource[Spec, Status] = Resource(known, spec, status, _definition(known, spec, status, *shown))
+    _ = made.schema  # its mistakes are reported here, and not in the middle of a pass
+    return made
+
+
+def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldValueInvalid") -> CelRule:
+    """Return a rule for the API server: of a field in `schema_field(rules=…)`, of a whole class in its `CEL_RULES`.
+
+    `self` is the value, `oldSelf` its former value; `field_path` (`.replicas`) is the field below it to report.
+    """
+    return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
+
+
+def _asked_by_the_schema(value: Any, old: Any) -> bool:
+    """Return True: `Resource.problems` evaluates the rule itself."""
+    return True
+
+
+def _attrs_class(cls: type[Any]) -> type[Any]:
+    """Return the class, which `resource` has checked to be an attrs class."""
+    return cls
+
+
+# --- the parts of a kind ---------------------------------------------------------------------------------------------
+
+
+def _definition(
+    kind: Kind,
+    spec: type[Any],
+    status: type[Any],
+    columns: Sequence[Column],
+    short_names: Sequence[str],
+    categories: Sequence[str],
+) -> Definition:
+    engine = object_schema(_EngineStatus)["properties"]
+    own = object_schema(status)
+    return Definition(
+        kind,
+        (spec.__doc__ or f"{kind.kind} of {kind.group}.").strip(),
+        object_schema(spec, every_default=True),
+        {**own, "properties": {**own["properties"], **engine}},
+        columns,
+        short_names,
+        categories,
+    )
+
+
+def _columns(given: Sequence[Column]) -> tuple[Column, ...]:
+    ready, reason = Column("Ready", condition_path("Ready", "status")), condition_path("Ready", "reason")
+    message = Column("Message", condition_path("Ready", "message"), priority=1)
+    return (ready, *given, Column("Reason", reason), AGE, message)
+
+
+def plural_of(kind: str) -> str:
+    """Return the plural of a kind by the regular rules of English."""
+    name = kind.lower()
+    if name.endswith("y") and name[-2:-1] not in ("", *"aeiou"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(_SIBILANTS) else f"{name}s"
+
+
+def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
+    if not _is_group(kind.group):
+        raise ValueError(f"the group must be such as example.com, not {kind.group!r}")
+    for what, text, form, example in (
+        ("version", kind.version, _VERSION, "v1 or v1alpha1"),
+        ("kind", kind.kind, _KIND, "Shop"),
+        ("plural", kind.plural, _PLURAL, "shops"),
+        *(("short name", name, _PLURAL, "sh") for name in short_names),
+    ):
+        if form.fullmatch(text) is None:
+            raise ValueError(f"the {what} must be such as {example}, not {text!r}")
+    if kind.group.endswith(_PROTECTED):
+        raise ValueError(f"the group {kind.group} is kept for Kubernetes itself: take a domain of your own")
+
+
+def _is_group(text: str) -> bool:
+    """Report whether a text is a domain of two labels or more.
+
+    It is checked label by label: one pattern for the whole would take time quadratic in its length.
+    """
+    labels = text.split(".")
+    return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
+
+
+def _check_columns(columns: Iterable[Column]) -> None:
+    for column in columns:
+        if not column.json_path.startswith("."):
+            message = f"a path begins with a dot, as .spec.image, not {column.json_path!r}"
+            raise ValueError(f"column {column.name}: {message}")
+
+
+# --- checks of classes -----------------------------------------------------------------------------------------------
+
+
+def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
+    """Return the class and all classes that its fields hold, annotations resolved to types. Raises SchemaTypeError."""
+    found: dict[type[Any], None] = {}
+    left = [cls]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found[one] = None
+            left += _nested(_resolved(one))
+    return tuple(found)
+
+
+def _resolved(cls: type[Any]) -> type[Any]:
+    """Return the class with annotations that are texts (`from __future__ import annotations`) resolved to types."""
+    if not (isinstance(cls, type) and attrs.has(cls)):
+        raise SchemaTypeError(f"{getattr(cls, '__name__', cls)} is no attrs class: write @attrs.frozen above it")
+    try:
+        return attrs.resolve_types(cls)
+    except NameError as error:
+        raise SchemaTypeError(f"{cls.__name__}: {error}; types of fields stand at the top of a module") from error
+
+
+def _nested(cls: type[Any]) -> Iterator[type[Any]]:
+    left: list[Any] = [field.type for field in attrs.fields(cls)]
+    while left:
+        annotation = left.pop()
+        left += get_args(annotation)
+        if isinstance(annotation, type) and attrs.has(annotation):
+            yield annotation
+
+
+def _check_defaults(cls: type[Any]) -> None:
+    """Refuse a field that may be None and has another default: None is written as absent, and read as None."""
+    for owner in _classes(cls):
+        for field in attrs.fields(owner):
+            if inner_type(field.type)[1] and field.default is not None:
+                raise SchemaTypeError(f"{join(owner.__name__, field.name)}: may be None, so its default is None")
+
+
+def _check_status(cls: type[Any]) -> None:
+    for field in attrs.fields(cls):
+        where = join(cls.__name__, field.name)
+        if camel(field.name) in _ENGINE_FIELDS:
+            raise SchemaTypeError(f"{where}: is written for you; read it from the object: object.{field.name}")
+        if field.default is attrs.NOTHING:
+            raise SchemaTypeError(f"{where}: needs a default: the status of a new object says nothing yet")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:
+    """Read a part of the object; return None if it does not fit, and add what is wrong to `problems`."""
+    given = manifest.get(name)
+    try:
+        return structure(cls, {} if given is None else given)
+    except ValidationProblems as error:
+        problems += (attrs.evolve(one, path=f"{name}.{one.path}" if one.path else name) for one in error.problems)
+        return None
+
+
+def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
+    conditions = get_path(manifest, "status", "conditions")
+    found = []
+    for value in conditions if isinstance(conditions, list) else ():
+        try:
+            found.append(structure(Condition, value))
+        except ValidationProblems:
+            continue
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""The status of an object under a reconciler: its own fields and conditions, and those of the outcome."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.structuring import read_own_conditions
+from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.status import LiveStatus, event_of, status_change
+from purekube.ports import KubernetesEvent
+from purekube.reconcilers.controllers import (
+    STANDARD,
+    AnyController,
+    Promise,
+    Reconciler,
+    kind_of,
+    manager_of,
+    promises_of,
+    resource_of,
+)
+from purekube.reconcilers.outcome import FAILED, READY, STALLED, TIMED_OUT
+from purekube.reconcilers.request import Result
+
+_ENGINE: Final = ("observedGeneration", "conditions")
+_TOLD: Final = (READY, STALLED)
+"""Conditions whose changes are reported by an Event."""
+_BAD: Final = (FAILED, TIMED_OUT)
+
+
+@attrs.frozen
+class StatusWrite:
+    """A status that differs from the live one, as it is applied, and the Events that report it."""
+
+    manifest: Manifest
+    transitions: tuple[Transition, ...] = ()
+    events: tuple[KubernetesEvent, ...] = ()
+
+
+def status_owner(controller: AnyController) -> StatusOwner:
+    """Return the field manager and the condition types that own the status of its kind."""
+    return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(_types(controller))})
+
+
+def _types(controller: AnyController) -> tuple[str, ...]:
+    own = controller.conditions if isinstance(controller, Reconciler) else ()
+    return (*STANDARD, *own)
+
+
+def is_ready(manifest: Manifest) -> bool:
+    """Report whether the object is Ready at its current generation."""
+    generation, status = get_path(manifest, "metadata", "generation"), manifest.get("status")
+    if generation is None or get_path(status, "observedGeneration") != generation:
+        return False
+    ready = next((one for one in get_path(status, "conditions") or () if get_path(one, "type") == READY), None)
+    return bool(get_path(ready, "status") == "True" and get_path(ready, "observedGeneration") == generation)
+
+
+def status_to_write(
+    controller: AnyController,
+    manifest: Manifest,
+    conditions: tuple[Wanted, ...] | None,
+    result: Result[Any] | None,
+    generation: int,
+    now: datetime,
+) -> StatusWrite | None:
+    """Return what to write on this copy of the object; None if its status is up to date, or there is nothing to say.
+
+    `conditions` are those of the outcome, None if the object is about to go; `result` is None if the call failed: then
+    its former fields stay. `generation` is the one that was reconciled.
+    """
+    resource = resource_of(controller)
+    if resource is None or not isinstance(controller, Reconciler) or conditions is None:
+        return None
+    before = _fields_before(controller, manifest)
+    status = None if result is None else result.status
+    fields = before if status is None else resource.status_json(status)
+    if Promise.CONDITIONS not in promises_of(controller):
+        return None if status is None else _fields_only(controller, manifest, before, fields)
+    live = _live(controller, manifest, before, generation)
+    kept = (one for one in live.conditions if one.type not in STANDARD) if result is None else ()
+    change = status_change(live, (*conditions, *kept), fields, now)
+    if change is None:
+        return None
+    events = tuple(_events(live, str(metadata(manifest).get("uid", "")), change.transitions))
+    return StatusWrite(change.manifest, change.transitions, events)
+
+
+def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
+    """Return the fields of the status that are ours, without those that another manager holds."""
+    status = manifest.get("status")
+    held = status_owner(controller).held_fields(manifest)
+    fields = status if isinstance(status, Mapping) else {}
+    return {name: value for name, value in fields.items() if name not in _ENGINE and name not in held}
+
+
+def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, Any], generation: int) -> LiveStatus:
+    ours = status_owner(controller).without_foreign_conditions(manifest)
+    observed = get_path(manifest, "status", "observedGeneration")
+    return LiveStatus(
+        ref_of(manifest, kind_of(controller)),
+        str(metadata(manifest).get("resourceVersion", "")),
+        generation,
+        observed if isinstance(observed, int) else None,
+        read_own_conditions(ours, _types(controller)),
+        fields,
+    )
+
+
+def _fields_only(
+    controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
+) -> StatusWrite | None:
+    """Write the fields alone, without an observed generation: with no conditions there is none to report."""
+    if all(same_json(before.get(name), value) for name, value in fields.items()):
+        return None
+    ref = ref_of(manifest, kind_of(controller))
+    body = ref.kind.manifest(ref.name, ref.namespace)
+    body["metadata"]["resourceVersion"] = metadata(manifest).get("resourceVersion")
+    return StatusWrite({**body, "status": dict(fields)})
+
+
+def _events(live: LiveStatus, uid: str, changes: tuple[Transition, ...]) -> Iterator[KubernetesEvent]:
+    for change in changes:
+        condition, is_true = change.condition, change.condition.status is ConditionStatus.TRUE
+        failed = condition.type == READY and condition.reason in _BAD
+        was = None if change.previous is None else change.previous.status
+        is_news = is_true or failed or (was is not None and (condition.type == READY or was is ConditionStatus.TRUE))
+        if condition.type in _TOLD and is_news:
+            bad = failed or (condition.type == STALLED and is_true)
+            yield event_of(change, live.ref, uid, warning=bad)

@@ -1,0 +1,112 @@
+"""The watched part of a kind, and which of its changes count (PH-7)."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, same_json
+
+Predicate: TypeAlias = Callable[[Manifest, Manifest], bool]
+"""A function that decides from the old and the new object whether a change counts."""
+
+METADATA_ONLY: Final[tuple[str, ...]] = ()
+"""The value of `Watch.fields` that keeps only metadata."""
+
+_REST: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+@attrs.frozen
+class Watch:
+    """The objects of a kind that are watched, and the part of them that is kept in memory.
+
+    `namespace`: one, or None for all. `fields`: None keeps whole objects, `METADATA_ONLY` only metadata, paths such as
+    `.status.phase` the values there, too. What is not kept is read from the API server when an object is reconciled.
+    """
+
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    fields: tuple[str, ...] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Report whether whole objects are kept."""
+        return self.fields is None
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of `fields`, in steps."""
+        return tuple(tuple(path.strip(".").split(".")) for path in self.fields or ())
+
+
+@attrs.frozen
+class Watched:
+    """Another kind that a controller watches: `kind` with a selection of its objects."""
+
+    kind: Kind
+    watch: Watch = Watch(fields=METADATA_ONLY)
+
+
+@attrs.frozen
+class Filters:
+    """The updates of an object that count: those that change any of this. An add and a deletion always count.
+
+    `labels` and `annotations`: True for all, or the names of some. `finalizers` are names whose addition and removal
+    count, in addition to our own. `predicate` is called last; if it raises, the update counts. A kind without a
+    generation has its whole content compared instead, except the status.
+    """
+
+    generation: bool = True
+    labels: bool | Collection[str] = True
+    annotations: bool | Collection[str] = True
+    finalizers: Collection[str] = ()
+    predicate: Predicate | None = None
+
+    def passes(self, old: Manifest, new: Manifest) -> bool:
+        """Report whether an update from `old` to `new` counts."""
+        before, now = metadata(old), metadata(new)
+        return (
+            before.get("deletionTimestamp") != now.get("deletionTimestamp")
+            or (self.generation and _has_new_content(old, new))
+            or _differs(self.labels, before.get("labels"), now.get("labels"))
+            or _differs(self.annotations, before.get("annotations"), now.get("annotations"))
+            or any((name in finalizers_of(old)) != (name in finalizers_of(new)) for name in self.finalizers)
+            or (self.predicate is not None and _says(self.predicate, old, new))
+        )
+
+
+def finalizers_of(manifest: Manifest) -> tuple[str, ...]:
+    """Return the finalizers of an object."""
+    listed = metadata(manifest).get("finalizers")
+    return tuple(map(str, listed)) if isinstance(listed, list | tuple) else ()
+
+
+def _has_new_content(old: Manifest, new: Manifest) -> bool:
+    before, now = (get_path(one, "metadata", "generation") for one in (old, new))
+    if before is not None and now is not None:
+        return bool(before != now)
+    left, right = _content(old), _content(new)
+    if not left and not right:  # its content is not kept
+        return bool(get_path(old, "metadata", "resourceVersion") != get_path(new, "metadata", "resourceVersion"))
+    return not same_json(left, right)
+
+
+def _content(manifest: Manifest) -> Mapping[str, Any]:
+    return {name: value for name, value in manifest.items() if name not in _REST}
+
+
+def _differs(wanted: bool | Collection[str], old: Any, new: Any) -> bool:
+    if wanted is False:
+        return False
+    before, now = (found if isinstance(found, Mapping) else {} for found in (old, new))
+    if wanted is True:
+        return dict(before) != dict(now)
+    return any(before.get(name) != now.get(name) for name in wanted)
+
+
+def _says(predicate: Predicate, old: Manifest, new: Manifest) -> bool:
+    try:
+        return bool(predicate(old, new))
+    except Exception:
+        return True

@@ -1,0 +1,203 @@
+"""The execution of a pattern: all states at once, so that the time is linear in the text.
+
+Whether there is a match is decided by an automaton whose states are created on demand and kept up to a limit. Where a
+match is, is found by the same instructions, each thread with the position where it began.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from purekube.regex.program import Accept, Assert, Consume, Instruction, Split, instructions
+from purekube.regex.syntax import parse
+
+_MOST_TRANSITIONS: Final = 2_000
+"""The most transitions that a pattern's automaton keeps; beyond that all are discarded."""
+_EDGE: Final = ""
+"""The stand-in for a character before the first and after the last one."""
+
+_Kernel = tuple[tuple[int, ...], bool, bool, bool]
+"""Places in the program; and whether the text's start, a line break, or a word character comes before."""
+
+
+class _State:
+    __slots__ = ("ends", "kernel", "next")
+
+    def __init__(self, kernel: _Kernel) -> None:
+        self.kernel = kernel
+        self.next: dict[str, _State | None] = {}
+        self.ends: bool | None = None
+
+
+class Pattern:
+    """A compiled pattern. It takes at most steps in proportion to `size` for each character of a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._code: tuple[Instruction, ...] = instructions(parse(text))
+        self._states: dict[_Kernel, _State] = {}
+        self._transitions = 0
+
+    @property
+    def size(self) -> int:
+        """The number of instructions."""
+        return len(self._code)
+
+    @property
+    def kept(self) -> int:
+        """The number of transitions that the automaton currently keeps."""
+        return self._transitions
+
+    def found_in(self, text: str) -> bool:
+        """Report whether the pattern matches anywhere in a text."""
+        state = self._start()
+        for character in text:
+            try:
+                following = state.next[character]
+            except KeyError:
+                following = self._step(state, character)
+            if following is None:
+                return True
+            state = following
+        if state.ends is None:
+            state.ends = self._closed(state.kernel, _EDGE) is None
+        return state.ends
+
+    def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
+        """Return the bounds of the first match from `start` on, by the pattern's preferences; None without one."""
+        threads: list[tuple[int, int]] = []
+        best: tuple[int, int] | None = None
+        for at in range(start, len(text) + 1):
+            before = text[at - 1] if at else _EDGE
+            after = text[at] if at < len(text) else _EDGE
+            if best is None:
+                threads.append((0, at))
+            elif not threads:
+                break
+            threads, accepted = self._advance(threads, before, after)
+            if accepted is not None:
+                best = (accepted, at)
+        return best
+
+    def find_all(self, text: str, most: int = -1) -> Iterator[str]:
+        """Yield every match that does not overlap the one before, at most `most` of them (-1: all)."""
+        at, last = 0, -1
+        while most and at <= len(text):
+            match = self.find(text, at)
+            if match is None:
+                return
+            begin, end = match
+            if begin < end or begin != last:
+                yield text[begin:end]
+                most -= 1
+                last = end
+            at = end if end > begin else end + 1
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> _State:
+        return self._state(((0,), True, False, False))
+
+    def _state(self, kernel: _Kernel) -> _State:
+        state = self._states.get(kernel)
+        if state is None:
+            state = self._states[kernel] = _State(kernel)
+        return state
+
+    def _forget(self) -> None:
+        for state in self._states.values():
+            state.next.clear()
+        self._states.clear()
+        self._transitions = 0
+
+    def _step(self, state: _State, character: str) -> "_State | None":
+        """Return the state after a character; None if the pattern has matched before it."""
+        self._transitions += 1
+        if self._transitions > _MOST_TRANSITIONS:
+            self._forget()
+        places = self._closed(state.kernel, character)
+        following = None
+        if places is not None:
+            reached = {0}
+            for place in places:
+                instruction = self._code[place]
+                if isinstance(instruction, Consume) and _within(instruction, character):
+                    reached.add(place + 1)
+            following = self._state((tuple(sorted(reached)), False, character == "\n", _is_word(character)))
+        state.next[character] = following
+        return following
+
+    def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
+        """Return all places that are reachable without a character; None if the end of the pattern is one of them."""
+        starting, first, newline, word = kernel
+        pending, seen = list(starting), set[int]()
+        while pending:
+            place = pending.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            match self._code[place]:
+                case Accept():
+                    return None
+                case Split(preferred, otherwise):
+                    pending += (preferred, otherwise)
+                case Assert(kind) if _holds(kind, first=first, newline=newline, word=word, after=after):
+                    pending.append(place + 1)
+        return seen
+
+    def _advance(
+        self, threads: Iterable[tuple[int, int]], before: str, after: str
+    ) -> tuple[list[tuple[int, int]], int | None]:
+        """Return the threads after the character `after`, in order, and the position where the accepted one began."""
+        first, newline, word = before == _EDGE, before == "\n", _is_word(before)
+        seen, following = set[int](), list[tuple[int, int]]()
+        for origin, began in threads:
+            pending = [origin]
+            while pending:
+                place = pending.pop()
+                if place in seen:
+                    continue
+                seen.add(place)
+                match self._code[place]:
+                    case Accept():
+                        return following, began
+                    case Split(preferred, otherwise):
+                        pending += (otherwise, preferred)
+                    case Assert(kind):
+                        if _holds(kind, first=first, newline=newline, word=word, after=after):
+                            pending.append(place + 1)
+                    case Consume() as instruction:
+                        if after != _EDGE and _within(instruction, after):
+                            following.append((place + 1, began))
+        return following, None
+
+
+def _within(instruction: Consume, character: str) -> bool:
+    point = ord(character)
+    return any(low <= point <= high for low, high in instruction.ranges)
+
+
+def _is_word(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character == "_")
+
+
+def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> bool:
+    match kind:
+        case "start":
+            return first
+        case "end":
+            return after == _EDGE
+        case "line_start":
+            return first or newline
+        case "line_end":
+            return after in (_EDGE, "\n")
+        case "boundary":
+            return word != _is_word(after)
+        case _:
+            return word == _is_word(after)
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(text: str) -> Pattern:
+    """Return the pattern of a text. Raises PatternError."""
+    return Pattern(text)

@@ -1,0 +1,86 @@
+"""Schemas of built-in kinds, for types of expressions and for the embedded API server.
+
+They are loaded on demand, since they are large: most of each is the template of a pod.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from purekube.apimachinery.manifest import Kind
+from purekube.schema.builtin.document import BuiltIn
+from purekube.schema.builtin.untyped import UNTYPED
+from purekube.schema.compile import Compiled, compile_schema
+from purekube.schema.node import Schema
+from purekube.schema.objectmeta import OBJECT_META_OPENAPI
+
+__all__ = ["BUILT_IN", "UNTYPED", "BuiltIn", "built_in_kind", "built_in_names", "built_in_schema"]
+
+BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("v1", "Namespace"): ("configs", "NAMESPACE"),
+    ("v1", "ConfigMap"): ("configs", "CONFIG_MAP"),
+    ("v1", "Secret"): ("configs", "SECRET"),
+    ("v1", "ServiceAccount"): ("configs", "SERVICE_ACCOUNT"),
+    ("v1", "Event"): ("events", "CORE_EVENT"),
+    ("events.k8s.io/v1", "Event"): ("events", "EVENT"),
+    ("v1", "Pod"): ("pods", "POD"),
+    ("v1", "Service"): ("networking", "SERVICE"),
+    ("networking.k8s.io/v1", "NetworkPolicy"): ("networking", "NETWORK_POLICY"),
+    ("networking.k8s.io/v1", "Ingress"): ("networking", "INGRESS"),
+    ("v1", "PersistentVolumeClaim"): ("storage", "PERSISTENT_VOLUME_CLAIM"),
+    ("v1", "PersistentVolume"): ("storage", "PERSISTENT_VOLUME"),
+    ("storage.k8s.io/v1", "StorageClass"): ("storage", "STORAGE_CLASS"),
+    ("policy/v1", "PodDisruptionBudget"): ("storage", "POD_DISRUPTION_BUDGET"),
+    ("apps/v1", "Deployment"): ("workloads", "DEPLOYMENT"),
+    ("apps/v1", "StatefulSet"): ("workloads", "STATEFUL_SET"),
+    ("apps/v1", "DaemonSet"): ("workloads", "DAEMON_SET"),
+    ("batch/v1", "Job"): ("jobs", "JOB"),
+    ("batch/v1", "CronJob"): ("jobs", "CRON_JOB"),
+    ("coordination.k8s.io/v1", "Lease"): ("leases", "LEASE"),
+    ("rbac.authorization.k8s.io/v1", "Role"): ("rbac", "ROLE"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("rbac", "CLUSTER_ROLE"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rbac", "ROLE_BINDING"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("rbac", "CLUSTER_ROLE_BINDING"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("crds", "CUSTOM_RESOURCE_DEFINITION"),
+}
+"""The module and the name in it, by apiVersion and kind."""
+
+_COMPILED: Final[Compiled] = {}
+"""Compiled parts that several kinds share."""
+
+
+@cache
+def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
+    """Return a kind with its document; None for one that is not built in, or not known here."""
+    place = BUILT_IN.get((api_version, kind))
+    if place is None:
+        return None
+    definition = getattr(import_module(f"{__name__}.{place[0]}"), place[1])
+    assert isinstance(definition, BuiltIn)
+    return definition
+
+
+@cache
+def built_in_schema(api_version: str, kind: str) -> Schema | None:
+    """Return the schema of whole objects of a built-in kind, including metadata."""
+    definition = built_in_kind(api_version, kind)
+    if definition is None:
+        return None
+    text = {"type": "string"}
+    fields = {
+        **definition.openapi.get("properties", {}),
+        "apiVersion": text,
+        "kind": text,
+        "metadata": OBJECT_META_OPENAPI,
+    }
+    required = [*definition.openapi.get("required", ()), "apiVersion", "kind", "metadata"]
+    return compile_schema(
+        {**definition.openapi, "type": "object", "properties": fields, "required": required}, _COMPILED
+    )
+
+
+def built_in_names(api_version: str, kind: str) -> Kind | None:
+    """Return a built-in kind with its plural and scope, even without a known schema; None for any other."""
+    typed = built_in_kind(api_version, kind)
+    return UNTYPED.get((api_version, kind)) if typed is None else typed.kind

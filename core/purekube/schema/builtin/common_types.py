@@ -1,0 +1,44 @@
+"""Schemas that several built-in kinds share: selectors, conditions, references."""
+
+from typing import Final
+
+from purekube.schema.builtin.openapi import INT64, STRING, STRING_MAP, STRINGS, TIME, items, keyed, obj, whole
+from purekube.schema.objectmeta import OBJECT_META_OPENAPI
+
+_REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
+
+LABEL_SELECTOR: Final = whole(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))
+NODE_SELECTOR_TERM: Final = whole(obj(matchExpressions=items(_REQUIREMENT), matchFields=items(_REQUIREMENT)))
+LOCAL_REFERENCE: Final = whole(obj(name=STRING))
+OBJECT_REFERENCE: Final = whole(
+    obj(
+        apiVersion=STRING,
+        fieldPath=STRING,
+        kind=STRING,
+        name=STRING,
+        namespace=STRING,
+        resourceVersion=STRING,
+        uid=STRING,
+    )
+)
+TYPED_REFERENCE: Final = whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
+
+CONDITIONS: Final = keyed(
+    obj(
+        "type",
+        "status",
+        type=STRING,
+        status=STRING,
+        reason=STRING,
+        message=STRING,
+        lastTransitionTime=TIME,
+        lastUpdateTime=TIME,
+        lastProbeTime=TIME,
+        lastHeartbeatTime=TIME,
+        observedGeneration=INT64,
+    ),
+    "type",
+)
+
+EMBEDDED_META: Final = OBJECT_META_OPENAPI
+"""The metadata of a template inside another object."""

@@ -1,0 +1,65 @@
+"""The schema of the volumes of a pod, and of a claim."""
+
+from typing import Final
+
+from purekube.schema.builtin.common_types import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
+from purekube.schema.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
+from purekube.schema.builtin.openapi import ANY, BOOL, INT32, INT64, QUANTITY, STRING, STRING_MAP, STRINGS, items, obj
+
+_KEY_TO_PATH: Final = items(obj("key", "path", key=STRING, mode=INT32, path=STRING))
+_DOWNWARD_ITEMS: Final = items(
+    obj("path", fieldRef=FIELD_SELECTOR, mode=INT32, path=STRING, resourceFieldRef=RESOURCE_SELECTOR)
+)
+CLAIM_SPEC: Final = obj(
+    accessModes=STRINGS,
+    dataSource=TYPED_REFERENCE,
+    dataSourceRef=obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING),
+    resources=obj(limits=QUANTITIES, requests=QUANTITIES),
+    selector=LABEL_SELECTOR,
+    storageClassName=STRING,
+    volumeAttributesClassName=STRING,
+    volumeMode=STRING,
+    volumeName=STRING,
+)
+_PROJECTION: Final = obj(
+    clusterTrustBundle=obj(
+        "path", labelSelector=LABEL_SELECTOR, name=STRING, optional=BOOL, path=STRING, signerName=STRING
+    ),
+    configMap=obj(items=_KEY_TO_PATH, name=STRING, optional=BOOL),
+    downwardAPI=obj(items=_DOWNWARD_ITEMS),
+    podCertificate=ANY,
+    secret=obj(items=_KEY_TO_PATH, name=STRING, optional=BOOL),
+    serviceAccountToken=obj("path", audience=STRING, expirationSeconds=INT64, path=STRING),
+)
+VOLUME: Final = obj(
+    "name",
+    name=STRING,
+    configMap=obj(defaultMode=INT32, items=_KEY_TO_PATH, name=STRING, optional=BOOL),
+    csi=obj(
+        "driver",
+        driver=STRING,
+        fsType=STRING,
+        nodePublishSecretRef=LOCAL_REFERENCE,
+        readOnly=BOOL,
+        volumeAttributes=STRING_MAP,
+    ),
+    downwardAPI=obj(defaultMode=INT32, items=_DOWNWARD_ITEMS),
+    emptyDir=obj(medium=STRING, sizeLimit=QUANTITY),
+    ephemeral=obj(volumeClaimTemplate=obj("spec", metadata=EMBEDDED_META, spec=CLAIM_SPEC)),
+    hostPath=obj("path", path=STRING, type=STRING),
+    image=obj(pullPolicy=STRING, reference=STRING),
+    iscsi=ANY,
+    nfs=obj("server", "path", path=STRING, readOnly=BOOL, server=STRING),
+    persistentVolumeClaim=obj("claimName", claimName=STRING, readOnly=BOOL),
+    projected=obj(defaultMode=INT32, sources=items(_PROJECTION)),
+    secret=obj(defaultMode=INT32, items=_KEY_TO_PATH, optional=BOOL, secretName=STRING),
+    rbd=ANY,
+    cephfs=ANY,
+    fc=ANY,
+    glusterfs=ANY,
+    awsElasticBlockStore=ANY,
+    azureDisk=ANY,
+    azureFile=ANY,
+    gcePersistentDisk=ANY,
+    vsphereVolume=ANY,
+)

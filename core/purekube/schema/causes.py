@@ -1,0 +1,69 @@
+"""The words of a refusal: causes with the reasons and texts that a real API server sends.
+
+Field paths are those of `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`, and `<nil>` for a cause that
+concerns no field (a real server sends this text).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from purekube.apimachinery.errors import StatusCause
+
+NO_FIELD: Final = "<nil>"
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def quoted(text: str) -> str:
+    """Return `text` in double quotes, as Go prints a string."""
+    return _encoder.encode(text).decode()
+
+
+def go_value(value: Any) -> str:
+    """Return a JSON value as messages show it: strings quoted, objects and lists as JSON."""
+    return _encoder.encode(value).decode()
+
+
+def invalid_value(field: str, value: Any, detail: str, reason: str = "FieldValueInvalid") -> StatusCause:
+    """Return the cause `Invalid value: …: detail`."""
+    return StatusCause(field, f"Invalid value: {go_value(value)}: {detail}", reason)
+
+
+def invalid_type(field: str, value: Any, detail: str) -> StatusCause:
+    """Return the cause for a value of the wrong JSON type or format."""
+    return invalid_value(field, value, detail, "FieldValueTypeInvalid")
+
+
+def required(field: str, detail: str = "") -> StatusCause:
+    """Return the cause for a missing required field."""
+    return StatusCause(field, f"Required value: {detail}" if detail else "Required value", "FieldValueRequired")
+
+
+def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause:
+    """Return the cause for a value outside an enumeration."""
+    listed = ", ".join(quoted(item if isinstance(item, str) else go_value(item)) for item in allowed)
+    return StatusCause(
+        field, f"Unsupported value: {go_value(value)}: supported values: {listed}", "FieldValueNotSupported"
+    )
+
+
+def too_long(field: str, limit: int) -> StatusCause:
+    """Return the cause for a string beyond `maxLength`."""
+    return StatusCause(field, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
+
+
+def too_many(field: str, actual: int, limit: int) -> StatusCause:
+    """Return the cause for a list or object with more members than allowed."""
+    return StatusCause(field, f"Too many: {actual}: must have at most {limit} items", "FieldValueTooMany")
+
+
+def duplicate(field: str, value: Any) -> StatusCause:
+    """Return the cause for an item that a set or map list holds twice."""
+    return StatusCause(field, f"Duplicate value: {go_value(value)}", "FieldValueDuplicate")
+
+
+def forbidden_value(field: str, detail: str) -> StatusCause:
+    """Return the cause for a field that may not be set or changed here."""
+    return StatusCause(field, f"Forbidden: {detail}", "FieldValueForbidden")

@@ -1,0 +1,100 @@
+"""The types that schemas give to expressions. Fields are created on demand: schemas are large, rules small."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from purekube.cel import types
+from purekube.cel.names import escape
+from purekube.cel.syntax import RESERVED
+from purekube.cel.types import DYN, CelType, Field, list_of, map_of
+from purekube.schema.node import MISSING, JsonType, Schema
+
+_FORMATS: Final = {
+    "date-time": types.TIMESTAMP,
+    "date": types.TIMESTAMP,
+    "duration": types.DURATION,
+    "byte": types.BYTES,
+}
+_TEXT: Final = Schema(type=JsonType.STRING)
+_ROOT: Final[Mapping[str, Schema]] = {
+    "apiVersion": _TEXT,
+    "kind": _TEXT,
+    "metadata": Schema(
+        type=JsonType.OBJECT, properties={"name": _TEXT, "generateName": _TEXT}, required=("name", "generateName")
+    ),
+}
+
+
+def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
+    """Return the type of a value of `schema`.
+
+    In rules of CRDs (not `plain`) texts of some formats are times, durations and bytes, and of metadata a rule sees
+    only name and generateName. With `plain` a value has the type of its JSON, and metadata that of the schema: a number
+    may then be written as 3 or 3.0, and a nullable value may be null, so that their types are dynamic.
+    """
+    if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
+        return DYN
+    match schema.type:
+        case JsonType.OBJECT:
+            return _object(schema, root=(root or schema.embedded) and not plain, plain=plain)
+        case JsonType.ARRAY:
+            return list_of(type_of_schema(schema.items, plain=plain) if schema.items is not None else DYN)
+        case JsonType.STRING:
+            return types.STRING if plain else _FORMATS.get(schema.format, types.STRING)
+        case JsonType.INTEGER:
+            return types.INT
+        case JsonType.NUMBER:
+            return types.DOUBLE
+        case JsonType.BOOLEAN:
+            return types.BOOL
+        case JsonType.ANY:
+            return DYN
+
+
+def _object(schema: Schema, *, root: bool, plain: bool) -> CelType:
+    if schema.additional is not None:
+        return map_of(type_of_schema(schema.additional, plain=plain))
+    if schema.preserve_unknown and not schema.properties:
+        return DYN
+    of = _OpenFields if plain and schema.preserve_unknown else _Fields
+    return CelType("object", fields=of(schema, root=root, plain=plain))
+
+
+class _Fields(Mapping[str, Field]):
+    """The fields of an object under the names that expressions use for them."""
+
+    def __init__(self, schema: Schema, *, root: bool, plain: bool) -> None:
+        declared = {**schema.properties, **_ROOT} if root else schema.properties
+        named = ((escape(name), name) for name in declared)
+        self._names = {text: name for text, name in named if text is not None}
+        if plain:  # CEL allows a reserved word as a field; rules of CRDs know `__namespace__` only
+            self._names.update((name, name) for name in declared if name in RESERVED)
+        self._declared = declared
+        self._required = frozenset((*schema.required, *(_ROOT if root else ())))
+        self._plain = plain
+        self._made: dict[str, Field] = {}
+
+    def __getitem__(self, name: str) -> Field:
+        field = self._made.get(name)
+        if field is None:
+            plain = self._names[name]
+            child = self._declared[plain]
+            optional = plain not in self._required and child.default is MISSING
+            field = self._made[name] = Field(type_of_schema(child, plain=self._plain), optional)
+        return field
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _OpenFields(_Fields):
+    """The fields of an object that keeps undeclared fields, whose types are unknown."""
+
+    def __getitem__(self, name: str) -> Field:
+        try:
+            return super().__getitem__(name)
+        except KeyError:
+            return Field(DYN, optional=True)

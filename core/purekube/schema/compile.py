@@ -1,0 +1,215 @@
+"""The compilation of the OpenAPI of a CustomResourceDefinition to a schema.
+
+Everything that a real API server refuses in a schema, and everything that this one cannot evaluate, is reported here,
+all of it at once: a schema that compiles is enforced in full.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.schema.keywords import KeywordReader
+from purekube.schema.node import MISSING, JsonType, Schema, SchemaError, SchemaProblem, ValueChecks
+from purekube.schema.node_validation import node_problems
+from purekube.schema.rule_compile import compile_rules
+
+_BOUNDS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "minItems": "min_items",
+    "maxItems": "max_items",
+    "minProperties": "min_properties",
+    "maxProperties": "max_properties",
+}
+_CHECKS: Final = frozenset((*_BOUNDS, "enum", "pattern", "allOf", "anyOf", "oneOf", "not"))
+_STRUCTURAL: Final = (
+    "type",
+    "title",
+    "description",
+    "default",
+    "nullable",
+    "additionalProperties",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+)
+
+
+def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) -> Schema:
+    """Compile the `openAPIV3Schema` of one version of a CRD (or of a built-in kind).
+
+    `known` caches parts that several kinds share, such as the template of a pod, so that each is compiled once.
+
+    Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed, CEL rules
+    outside the supported subset, defaults that break their own schema.
+    """
+    root, problems = compile_node(openapi, "", known)
+    if root.type is not JsonType.OBJECT:
+        problems.insert(0, SchemaProblem("type", "must be object at the root"))
+    if problems:
+        raise SchemaError(problems)
+    return root
+
+
+def compile_node(
+    openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
+) -> tuple[Schema, list[SchemaProblem]]:
+    """Compile one node and all below it; `path` is its place in the schema."""
+    compiler = _Compiler(known=known)
+    node = compiler.node(openapi, path, _TOP)
+    return node, compiler.reading.problems
+
+
+@attrs.frozen
+class _Above:
+    """The properties inherited from above: `free` below preserved unknown fields; and whether an old value is known."""
+
+    free: bool = False
+    correlatable: bool = True
+
+
+_TOP: Final = _Above()
+
+Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
+"""Nodes by the identity of their source, which is kept so that its identity is not reused."""
+
+
+@attrs.define
+class _Compiler:
+    """One compilation: collects problems while it builds the tree."""
+
+    reading: KeywordReader = attrs.field(factory=KeywordReader)
+    known: Compiled | None = None
+
+    def node(self, raw: Any, path: str, above: _Above) -> Schema:
+        if self.known is None:
+            return self._node(raw, path, above)
+        key = (id(raw), above)
+        if key not in self.known:
+            self.known[key] = (raw, self._node(raw, path, above))
+        return self.known[key][1]
+
+    def _node(self, raw: Any, path: str, above: _Above) -> Schema:
+        if not isinstance(raw, Mapping):
+            self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
+            return Schema()
+        self.reading.refuse_unstructural(raw, path)
+        kind = self.reading.type_of(raw, path)
+        preserve = raw.get("x-kubernetes-preserve-unknown-fields") is True
+        above = attrs.evolve(above, free=above.free or preserve)
+        properties = {
+            key: self.node(child, f"{path}.properties[{key}]", above)
+            for key, child in self.reading.mapping(raw, "properties", path).items()
+        }
+        additional, any_additional = self._additional(raw, path, above)
+        items = self.node(raw["items"], f"{path}.items", _item(raw, above)) if raw.get("items") is not None else None
+        children = [*properties.values(), *(child for child in (additional, items) if child is not None)]
+        node = Schema(
+            type=kind,
+            properties=properties,
+            additional=additional,
+            items=items,
+            free=any_additional or (additional is None and (above.free or not properties)),
+            required=tuple(raw.get("required") or ()),
+            nullable=bool(raw.get("nullable")),
+            int_or_string=bool(raw.get("x-kubernetes-int-or-string")),
+            preserve_unknown=preserve or any_additional,
+            embedded=bool(raw.get("x-kubernetes-embedded-resource")),
+            default=raw.get("default", MISSING) if raw.get("default") is not None else MISSING,
+            list_type=self.reading.list_type(raw, path),
+            list_keys=tuple(raw.get("x-kubernetes-list-map-keys") or ()),
+            atomic_map=raw.get("x-kubernetes-map-type") == "atomic",
+            patch_key=raw.get("x-kubernetes-patch-merge-key") or "",
+            format=raw.get("format") or "",
+            checks=self._checks(raw, path),
+            has_defaults=raw.get("default") is not None or any(child.has_defaults for child in children),
+            has_keys=raw.get("x-kubernetes-list-type") in ("set", "map") or any(child.has_keys for child in children),
+            has_embedded=any(child.embedded or child.has_embedded for child in children),
+        )
+        for problem in node_problems(node, path):
+            self.reading.problem(problem.path, problem.message)
+        return self._with_rules(node, raw, path, above, children)
+
+    def restriction(self, raw: Any, path: str) -> Schema:
+        """Compile a node below a junctor: it restricts, and may say nothing about structure."""
+        if not isinstance(raw, Mapping):
+            self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
+            return Schema()
+        for word in _STRUCTURAL:
+            if raw.get(word) and not (word == "type" and raw[word] in ("integer", "string")):
+                self.reading.problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
+        return Schema(
+            type=self.reading.json_type(raw, path),
+            properties={
+                key: self.restriction(child, f"{path}.properties[{key}]")
+                for key, child in self.reading.mapping(raw, "properties", path).items()
+            },
+            items=self.restriction(raw["items"], f"{path}.items") if raw.get("items") is not None else None,
+            required=tuple(raw.get("required") or ()),
+            format=raw.get("format") or "",
+            checks=self._checks(raw, path),
+        )
+
+    def _with_rules(
+        self, node: Schema, raw: Mapping[str, Any], path: str, above: _Above, children: list[Schema]
+    ) -> Schema:
+        declared = raw.get("x-kubernetes-validations")
+        transitions = any(child.has_transitions for child in children)
+        if not declared:
+            below = any(child.has_rules for child in children)
+            return attrs.evolve(node, has_rules=True, has_transitions=transitions) if below else node
+        rules, problems = compile_rules(declared, node, root=not path, correlatable=above.correlatable)
+        for index, problem in problems:
+            self.reading.problem(f"{path}.x-kubernetes-validations[{index}]", problem)
+        transitions = transitions or any(rule.transition for rule in rules)
+        return attrs.evolve(node, rules=rules, has_rules=True, has_transitions=transitions)
+
+    def _checks(self, raw: Mapping[str, Any], path: str) -> ValueChecks | None:
+        if _CHECKS.isdisjoint(raw):
+            return None
+        text = raw.get("pattern") or ""
+        if raw.get("multipleOf") is not None and raw["multipleOf"] <= 0:
+            self.reading.problem(f"{path}.multipleOf", "must be greater than zero")
+            raw = {key: value for key, value in raw.items() if key != "multipleOf"}
+        return ValueChecks(
+            enum=tuple(raw["enum"]) if raw.get("enum") is not None else None,
+            pattern=self.reading.pattern(text, path) if text else None,
+            pattern_text=text,
+            exclusive_minimum=bool(raw.get("exclusiveMinimum")),
+            exclusive_maximum=bool(raw.get("exclusiveMaximum")),
+            all_of=self._branches(raw, "allOf", path),
+            any_of=self._branches(raw, "anyOf", path),
+            one_of=self._branches(raw, "oneOf", path),
+            negated=self.restriction(raw["not"], f"{path}.not") if raw.get("not") is not None else None,
+            **{name: raw[key] for key, name in _BOUNDS.items() if raw.get(key) is not None},
+        )
+
+    def _branches(self, raw: Mapping[str, Any], key: str, path: str) -> tuple[Schema, ...]:
+        branches = raw.get(key) or ()
+        return tuple(self.restriction(branch, f"{path}.{key}[{index}]") for index, branch in enumerate(branches))
+
+    def _additional(self, raw: Mapping[str, Any], path: str, above: _Above) -> tuple[Schema | None, bool]:
+        declared = raw.get("additionalProperties")
+        if declared is None:
+            return None, False
+        if raw.get("properties"):
+            self.reading.problem(f"{path}.additionalProperties", "mutual exclusion with properties")
+        if declared is False:
+            self.reading.problem(f"{path}.additionalProperties", "cannot be set to false")
+        if isinstance(declared, bool):
+            return None, declared
+        return self.node(declared, f"{path}.additionalProperties", above), False
+
+
+def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
+    """Return what items inherit: only those of map lists can be correlated with their old value."""
+    keyed = raw.get("x-kubernetes-list-type") == "map"
+    return above if keyed else attrs.evolve(above, correlatable=False)

@@ -1,0 +1,140 @@
+"""A compiled structural schema: an immutable tree that answers every question about a kind.
+
+One node serves pruning, defaulting, validation and server-side apply alike, so that a CRD is read once. The vocabulary
+is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `nullable`, …).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from purekube.regex import Pattern
+from purekube.schema.rule import CompiledRule
+
+
+class _Missing:
+    """The type of `MISSING`: no value at all, while None is the JSON null."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+
+class JsonType(StrEnum):
+    """The `type` of a schema node; ANY if it names none."""
+
+    ANY = ""
+    OBJECT = "object"
+    ARRAY = "array"
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
+class ListType(StrEnum):
+    """The `x-kubernetes-list-type`: an atomic list, a set of scalars, or a map keyed by fields."""
+
+    ATOMIC = "atomic"
+    SET = "set"
+    MAP = "map"
+
+
+@attrs.frozen(order=True)
+class SchemaProblem:
+    """One problem of a schema: `path` inside the schema, and what is wrong there."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class SchemaError(Exception):
+    """A schema that cannot be served, with everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[SchemaProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+@attrs.frozen(eq=False)
+class ValueChecks:
+    """The value validations of one node: everything that restricts a value without giving it structure.
+
+    `all_of`, `any_of`, `one_of` and `negated` are themselves nodes that only restrict.
+    """
+
+    enum: tuple[Any, ...] | None = None
+    pattern: Pattern | None = None
+    pattern_text: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool = False
+    exclusive_maximum: bool = False
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    all_of: tuple["Schema", ...] = ()
+    any_of: tuple["Schema", ...] = ()
+    one_of: tuple["Schema", ...] = ()
+    negated: "Schema | None" = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class Schema:
+    """One node of a schema.
+
+    `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list items.
+    `free` says that server-side apply accepts keys beyond these with a type deduced from their value: that is so at and
+    below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole object with apiVersion,
+    kind and metadata of its own. `patch_key` is the merge key of strategic merge patches if that differs from the list
+    keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys` (sets and map lists)
+    and `has_embedded` say whether anything in the subtree has them, so that walks can skip it otherwise.
+    """
+
+    type: JsonType = JsonType.ANY
+    properties: Mapping[str, "Schema"] = attrs.field(factory=dict)
+    additional: "Schema | None" = None
+    items: "Schema | None" = None
+    free: bool = False
+    required: tuple[str, ...] = ()
+    nullable: bool = False
+    int_or_string: bool = False
+    preserve_unknown: bool = False
+    embedded: bool = False
+    default: Any = MISSING
+    list_type: ListType = ListType.ATOMIC
+    list_keys: tuple[str, ...] = ()
+    atomic_map: bool = False
+    patch_key: str = ""
+    format: str = ""
+    checks: ValueChecks | None = None
+    rules: tuple[CompiledRule, ...] = ()
+    has_defaults: bool = False
+    has_rules: bool = False
+    has_transitions: bool = False
+    has_keys: bool = False
+    has_embedded: bool = False
+
+    def child(self, key: str) -> "Schema | None":
+        """Return the schema of the member `key` of an object; None if the schema does not describe it."""
+        return self.properties.get(key, self.additional)
+
+    def applied(self, key: str) -> "Schema | None":
+        """Return the child as server-side apply sees it: None means "field not declared in schema"."""
+        child = self.properties.get(key, self.additional)
+        return ANYTHING if child is None and self.free else child
+
+
+ANYTHING: Final = Schema(free=True, preserve_unknown=True)
+"""The schema of values that no schema describes: objects merge key by key, lists are atomic (S-58)."""

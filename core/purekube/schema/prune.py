@@ -1,0 +1,97 @@
+"""The decoding of an object by its schema: unknown fields and stray nulls are dropped, whole floats become integers.
+
+This is what a server's decoding of a request body does. Nothing is mutated: what needs no change is returned as it is,
+so an unchanged subtree keeps its identity and later comparisons are cheap.
+"""
+
+from typing import Any
+
+from purekube.schema.node import MISSING, Schema
+
+_TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
+_SETTLED = frozenset((str, int, bool, type(None)))
+"""Types of values that pruning leaves unchanged in known fields."""
+_PLAIN = frozenset((str, int, bool, float))
+"""Types of values that neither are null nor can hold one."""
+
+
+def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:
+    """Return `value` without the fields that `schema` does not know, and their paths, sorted.
+
+    `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says. `old` was pruned by
+    this schema before: objects that `value` shares with it are skipped.
+    """
+    unknown: list[str] = []
+    pruned = _prune(schema, value, "", unknown, old)
+    return pruned, tuple(sorted(unknown))
+
+
+def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], old: Any = MISSING) -> Any:
+    if isinstance(value, dict):
+        return value if value is old else _prune_object(schema, value, path, unknown, old)
+    if isinstance(value, list):
+        if value is old:
+            return value
+        items = None if schema is None else schema.items
+        if items is None and schema is not None and schema.preserve_unknown:
+            return value
+        pruned = [_prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return value if all(new is old for new, old in zip(pruned, value, strict=True)) else pruned
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unknown: list[str], old: Any) -> Any:
+    out = value
+    before = old if isinstance(old, dict) else {}
+    for key, item in value.items():
+        if schema is not None and schema.embedded and key in _TYPE_META:
+            continue
+        child = None if schema is None else schema.child(key)
+        if child is not None:
+            if type(item) in _SETTLED:
+                continue
+            new = _prune(child, item, f"{path}.{key}" if path else key, unknown, before.get(key, MISSING))
+            if new is not item:
+                out = dict(value) if out is value else out
+                out[key] = new
+        elif schema is None or not schema.preserve_unknown:
+            unknown.append(f"{path}.{key}" if path else key)
+            out = dict(value) if out is value else out
+            del out[key]
+    return out
+
+
+def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
+    """Return `value` without nulls that the schema forbids; a null that a default will replace stays (S-62).
+
+    `old` has no such nulls: objects that `value` shares with it are skipped.
+    """
+    if value is old:
+        return value
+    if isinstance(value, dict):
+        return _drop_members(schema, value, old)
+    if isinstance(value, list) and schema.items is not None:
+        items = [drop_nulls(schema.items, item) if isinstance(item, (dict, list)) else item for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _drop_members(schema: Schema, value: dict[str, Any], old: Any) -> dict[str, Any]:
+    out = value
+    before = old if isinstance(old, dict) else {}
+    for key, item in value.items():
+        if type(item) in _PLAIN or (item is not None and item is before.get(key)):
+            continue
+        child = schema.child(key)
+        if child is None:
+            continue
+        if item is None:
+            if not child.nullable and child.default is MISSING:
+                out = dict(value) if out is value else out
+                del out[key]
+        elif (new := drop_nulls(child, item, before.get(key, MISSING))) is not item:
+            out = dict(value) if out is value else out
+            out[key] = new
+    return out

@@ -1,0 +1,123 @@
+"""The evaluation of a schema's rules on an object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from purekube.apimachinery.errors import StatusCause
+from purekube.cel import CelError
+from purekube.cel.values import ABSENT, OptionalValue
+from purekube.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
+from purekube.schema.equality import equal
+from purekube.schema.node import MISSING, JsonType, ListType, Schema
+from purekube.schema.rule import CompiledRule
+from purekube.schema.rule_values import convert
+
+
+def check_rules(
+    schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
+) -> list[StatusCause]:
+    """Return every violation by `value` of rules of `schema` and below; `old` is the value that it replaces.
+
+    A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). With `settled` the old value has
+    passed these same rules: objects identical to it are checked only by rules with `oldSelf`.
+    """
+    if not schema.has_rules or value is None:
+        return []
+    same = settled and value is old
+    if same and not schema.has_transitions:
+        return []
+    causes: list[StatusCause] = []
+    for rule in schema.rules:
+        if rule.transition or not same:
+            causes += _check(schema, rule, value, old, path)
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is not None and child.has_rules:
+                where = _member(schema, path, key)
+                causes += check_rules(child, item, before.get(key, MISSING), where, settled=settled)
+    elif isinstance(value, list) and schema.items is not None and schema.items.has_rules:
+        for index, item in enumerate(value):
+            before = _old_item(schema, item, old)
+            causes += check_rules(schema.items, item, before, f"{path}[{index}]", settled=settled)
+    return causes
+
+
+def _member(schema: Schema, path: str, key: str) -> str:
+    if key not in schema.properties:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+def _old_item(schema: Schema, item: Any, old: Any) -> Any:
+    """Return the item of the old map list with the same keys; items of other lists have no old value."""
+    if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
+        return MISSING
+    keys = [item.get(key) for key in schema.list_keys]
+    candidates = (candidate for candidate in old if isinstance(candidate, dict))
+    return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
+
+
+def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[StatusCause]:
+    has_old = old is not MISSING and old is not None
+    if rule.transition and not has_old and not rule.optional_old:
+        return []
+    variables = _variables(schema, rule, value, old if has_old else MISSING)
+    where = path or NO_FIELD
+    try:
+        holds = rule.run(variables)
+    except CelError as error:
+        return [invalid_value(where, schema.type.value, _evaluation(rule, error))]
+    if holds is True or (not rule.transition and has_old and equal(value, old)):
+        return []
+    return [_violation(schema, rule, value, variables, path)]
+
+
+def _variables(schema: Schema, rule: CompiledRule, value: Any, old: Any) -> Mapping[str, Any]:
+    def seen(given: Any) -> Any:
+        return convert(schema, given) if rule.typed else given
+
+    if not rule.transition:
+        return {"self": seen(value)}
+    if rule.optional_old:
+        return {"self": seen(value), "oldSelf": ABSENT if old is MISSING else OptionalValue(seen(old), True)}
+    return {"self": seen(value), "oldSelf": seen(old)}
+
+
+def _evaluation(rule: CompiledRule, error: CelError) -> str:
+    text = str(error)
+    shown = rule.message or rule.text
+    if text.startswith("no such overload"):
+        return (
+            f"'{text}': call arguments did not match a supported operator, function or macro signature "
+            f"for rule: {shown}"
+        )
+    return f"{text} evaluating rule: {shown}"
+
+
+def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mapping[str, Any], path: str) -> StatusCause:
+    where = (path + rule.field_path).lstrip(".") or NO_FIELD
+    detail = _message(rule, variables) or rule.message or f"failed rule: {rule.text}"
+    whole = schema.type in (JsonType.OBJECT, JsonType.ARRAY)
+    match rule.reason:
+        case "FieldValueRequired":
+            return required(where, detail)
+        case "FieldValueForbidden":
+            return StatusCause(where, f"Forbidden: {detail}", rule.reason)
+        case "FieldValueDuplicate":
+            return StatusCause(where, "Duplicate value", rule.reason) if whole else duplicate(where, value)
+        case _:
+            shown = "Invalid value" if whole else f"Invalid value: {go_value(value)}"
+            return StatusCause(where, f"{shown}: {detail}")
+
+
+def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
+    """Return the result of `messageExpression`; "" if the rule has none, or its result is not usable."""
+    if rule.message_run is None:
+        return ""
+    try:
+        text = rule.message_run(variables)
+    except CelError:
+        return ""
+    return text.strip() if isinstance(text, str) and "\n" not in text.strip() else ""

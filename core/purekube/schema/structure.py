@@ -1,0 +1,190 @@
+"""The check of a value's structure: types, enumerations, bounds, patterns, formats, required fields, junctors.
+
+On an update, a violation in an unchanged part is ignored, as real servers do since 1.33 (validation ratcheting): a
+schema that became stricter does not lock its old objects.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.causes import NO_FIELD, go_value, invalid_type, invalid_value, required, too_many
+from purekube.schema.equality import equal
+from purekube.schema.node import MISSING, JsonType, ListType, Schema, ValueChecks
+from purekube.schema.scalars import INT_FORMATS, check_enum, check_format, check_range, check_scalar
+
+
+def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
+    """Return all violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
+    if old is value:
+        return []
+    causes = _check(schema, value, old, path)
+    return [] if causes and old is not MISSING and equal(value, old) else causes
+
+
+def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]:
+    mismatch = _type_mismatch(schema, value)
+    causes = [] if mismatch is None else [_type_cause(path, mismatch, value)]
+    if value is None:
+        return causes + (check_enum(schema.checks, value, path) if schema.checks else [])
+    if schema.checks is not None:
+        causes += _junctors(schema.checks, value, path)
+        causes += check_scalar(schema, schema.checks, value, path)
+    elif schema.format and isinstance(value, str):
+        causes += check_format(schema, value, path)
+    if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
+        causes += check_range(schema.format, value, path)
+    if isinstance(value, list):
+        causes += _items(schema, value, old, path)
+    elif isinstance(value, dict):
+        causes += _members(schema, value, old, path)
+    return causes
+
+
+def _type_mismatch(schema: Schema, value: Any) -> str | None:
+    """Return the expected type, or None if `value` has it."""
+    if schema.int_or_string:
+        return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
+    if value is None:
+        return None if schema.nullable or schema.type is JsonType.ANY else schema.type.value
+    match schema.type:
+        case JsonType.ANY:
+            return None
+        case JsonType.STRING:
+            good = isinstance(value, str)
+        case JsonType.OBJECT:
+            good = isinstance(value, dict)
+        case JsonType.ARRAY:
+            good = isinstance(value, list)
+        case JsonType.BOOLEAN:
+            good = isinstance(value, bool)
+        case JsonType.INTEGER:
+            good = isinstance(value, int) and not isinstance(value, bool)
+            good = good or (isinstance(value, float) and value.is_integer())
+        case JsonType.NUMBER:
+            good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if good:
+        return None
+    return schema.format if schema.format and not isinstance(value, (str, list)) else schema.type.value
+
+
+def _type_cause(path: str, expected: str, value: Any) -> StatusCause:
+    name = _type_name(value)
+    return invalid_type(path or NO_FIELD, name, f"{path} in body must be of type {expected}: {go_value(name)}")
+
+
+def _type_name(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
+    if schema.items is not None:
+        before = _correlate(schema, old)
+        for index, item in enumerate(value):
+            causes += check_structure(schema.items, item, before(item), f"{path}[{index}]")
+    checks = schema.checks
+    if checks is not None and checks.min_items is not None and len(value) < checks.min_items:
+        text = f"{path} in body should have at least {checks.min_items} items"
+        causes.append(invalid_value(path, len(value), text))
+    if checks is not None and checks.max_items is not None and len(value) > checks.max_items:
+        causes.append(too_many(path, len(value), checks.max_items))
+    return causes
+
+
+def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
+    """Return a function that finds the old value of an item: by its keys in a map list, never in other lists."""
+    if schema.list_type is not ListType.MAP or not isinstance(old, list):
+        return lambda item: MISSING
+    by_key = {_keys(schema, item): item for item in old if isinstance(item, dict)}
+    return lambda item: by_key.get(_keys(schema, item), MISSING) if isinstance(item, dict) else MISSING
+
+
+def _keys(schema: Schema, item: dict[str, Any]) -> str:
+    return go_value([item.get(key) for key in schema.list_keys])
+
+
+def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[StatusCause]:
+    causes = _count(schema.checks, value, path) if schema.checks else []
+    before = old if isinstance(old, dict) else {}
+    for key, item in value.items():
+        child = schema.child(key)
+        previous = before.get(key, MISSING)
+        if child is not None and previous is not item:
+            causes += check_structure(child, item, previous, f"{path}.{key}" if path else key)
+    for key in schema.required:
+        if key not in value:
+            causes.append(required(f"{path}.{key}" if path else key))
+    return causes
+
+
+def _count(checks: ValueChecks, value: dict[str, Any], path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
+    if checks.min_properties is not None and len(value) < checks.min_properties:
+        text = f"{path} in body should have at least {checks.min_properties} properties"
+        causes.append(invalid_value(path, len(value), text))
+    if checks.max_properties is not None and len(value) > checks.max_properties:
+        causes.append(too_many(path, len(value), checks.max_properties))
+    return causes
+
+
+def _junctors(checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
+    if checks.any_of:
+        causes += _any_of(checks.any_of, value, path)
+    if checks.one_of:
+        causes += _one_of(checks.one_of, value, path)
+    if checks.all_of:
+        causes += _all_of(checks.all_of, value, path)
+    if checks.negated is not None and not _check(checks.negated, value, MISSING, path):
+        causes.append(_composite(path, "must not validate the schema (not)"))
+    return causes
+
+
+def _any_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
+    failures = []
+    for branch in branches:
+        failure = _check(branch, value, MISSING, path)
+        if not failure:
+            return []
+        failures.append(failure)
+    return [_composite(path, "must validate at least one schema (anyOf)"), *failures[0]]
+
+
+def _one_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
+    results = [_check(branch, value, MISSING, path) for branch in branches]
+    good = sum(not result for result in results)
+    if good == 1:
+        return []
+    if good == 0:
+        return [_composite(path, "must validate one and only one schema (oneOf). Found none valid"), *results[0]]
+    return [_composite(path, f"must validate one and only one schema (oneOf). Found {good} valid alternatives")]
+
+
+def _all_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
+    results = [_check(branch, value, MISSING, path) for branch in branches]
+    if not any(results):
+        return []
+    tail = ". None validated" if all(results) else ""
+    return [
+        *(cause for result in results for cause in result),
+        _composite(path, "must validate all the schemas (allOf)" + tail),
+    ]
+
+
+def _composite(path: str, text: str) -> StatusCause:
+    return invalid_value(NO_FIELD, "", f"{go_value(path)} {text}")

@@ -1,0 +1,179 @@
+"""The versions of one kind: a hub, which is stored, and spokes, each with its conversion (PH-8).
+
+Guarantees
+    Pure. The result is of the requested version, with the identity and metadata of the input; only labels and
+    annotations may differ. It holds no field that its version does not declare, and every default. An exception of a
+    user's function becomes ConversionFailed, with the object's name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, metadata, same_json
+from purekube.schema import Schema, apply_defaults, prune
+from purekube.versions import keeping
+
+Convert = Callable[[Manifest], Mapping[str, Any]]
+"""A function that converts an object from one version to another. It may modify its argument."""
+
+LARGEST_ANNOTATIONS: Final = 256 * 1024
+"""The most bytes of all annotations of an object."""
+
+_FREE: Final = ("labels", "annotations")
+
+
+class ConversionFailed(ValueError):
+    """The error that an object cannot be converted to a version. `why` is the message without the object's name."""
+
+    def __init__(self, manifest: Manifest, api_version: str, why: str) -> None:
+        meta = metadata(manifest)
+        name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
+        self.why = why
+        super().__init__(f"{manifest.get('kind')} {name} ({manifest.get('apiVersion')}) as {api_version}: {why}")
+
+
+@attrs.frozen
+class Conversion:
+    """A spoke: `up` makes objects of the hub's version from those of `version`, `down` the reverse.
+
+    With `keeps` an annotation on objects of the spoke holds what only the hub's version can express; with `hub_keeps`
+    one on objects of the hub holds what only a newer spoke can. Without them nothing may be lost.
+    """
+
+    version: str
+    up: Convert
+    down: Convert
+    keeps: bool = False
+    hub_keeps: bool = False
+
+
+@attrs.frozen(eq=False)
+class Converter:
+    """Every version of a kind. `schemas` are by version; a version without one is neither pruned nor defaulted."""
+
+    group: str
+    kind: str
+    hub: str
+    spokes: Mapping[str, Conversion]
+    schemas: Mapping[str, Schema] = attrs.field(factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
+    ) -> "Converter":
+        """Make the converter of a kind. Raises ValueError for a version that is given twice."""
+        names = [hub, *(one.version for one in conversions)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
+        return cls(group, kind, hub, {one.version: one for one in conversions}, schemas or {})
+
+    @property
+    def versions(self) -> Iterator[str]:
+        """The hub, then the spokes."""
+        yield self.hub
+        yield from self.spokes
+
+    def without_annotations(self) -> "Converter":
+        """Return the converter without keeping annotations: the functions alone."""
+        spokes = {name: attrs.evolve(spoke, keeps=False, hub_keeps=False) for name, spoke in self.spokes.items()}
+        return attrs.evolve(self, spokes=spokes)
+
+    def convert(self, manifest: Manifest, version: str) -> dict[str, Any]:
+        """Convert an object to another version, or return it if it has that version. Raises ConversionFailed."""
+        given = self._version_of(manifest)
+        for name in (given, version):
+            if name != self.hub and name not in self.spokes:
+                known = ", ".join(self.versions)
+                raise ConversionFailed(
+                    manifest, self._named(version), f"{self.kind} has no version {name}, but {known}"
+                )
+        if given == version:
+            return dict(manifest)
+        if given != self.hub:
+            manifest = self._between(manifest, self.spokes[given], up=True)
+        return dict(manifest) if version == self.hub else self._between(manifest, self.spokes[version], up=False)
+
+    def _version_of(self, manifest: Manifest) -> str:
+        api_version = manifest.get("apiVersion")
+        group, _, version = str(api_version).rpartition("/")
+        if group != self.group or manifest.get("kind") != self.kind:
+            raise ConversionFailed(manifest, self._named(self.hub), f"is no {self.kind} of {self.group}")
+        return version
+
+    def _named(self, version: str) -> str:
+        return f"{self.group}/{version}"
+
+    def _between(self, manifest: Manifest, spoke: Conversion, *, up: bool) -> dict[str, Any]:
+        source, target = (spoke.version, self.hub) if up else (self.hub, spoke.version)
+        there, back = (spoke.up, spoke.down) if up else (spoke.down, spoke.up)
+        puts_back, keeps = (spoke.keeps, spoke.hub_keeps) if up else (spoke.hub_keeps, spoke.keeps)
+        given, kept = self._complete(manifest, source), None
+        if puts_back:
+            given, kept = _without(given, keeping.kept_in(target))
+        made = keeping.put_back(self._made(given, there, target), keeping.read(kept))
+        lost = keeping.losses(given, self._made(made, back, source), self.schemas.get(source)) if keeps else ()
+        return _with(made, keeping.kept_in(source), keeping.written(lost)) if lost else made
+
+    def _made(self, manifest: Manifest, convert: Convert, target: str) -> dict[str, Any]:
+        wanted = self._named(target)
+        try:
+            found = convert(deepcopy(dict(manifest)))
+        except ConversionFailed:
+            raise
+        except Exception as error:
+            raise ConversionFailed(manifest, wanted, str(error) or type(error).__name__) from error
+        if not isinstance(found, Mapping):
+            raise ConversionFailed(manifest, wanted, f"the conversion gives {type(found).__name__}, and no object")
+        body = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
+        meta = _metadata(manifest, found, wanted)
+        return self._complete({"apiVersion": wanted, "kind": self.kind, "metadata": meta, **body}, target)
+
+    def _complete(self, manifest: Manifest, version: str) -> dict[str, Any]:
+        schema = self.schemas.get(version)
+        if schema is None:
+            return dict(manifest)
+        pruned, _ = prune(schema, dict(manifest))
+        complete: dict[str, Any] = apply_defaults(schema, pruned)
+        return complete
+
+
+def _metadata(manifest: Manifest, found: Mapping[str, Any], wanted: str) -> dict[str, Any]:
+    """Return the object's metadata with the labels and annotations of the result."""
+    before, after = metadata(manifest), found.get("metadata", metadata(manifest))
+    if not isinstance(after, Mapping):
+        raise ConversionFailed(manifest, wanted, "the conversion gives metadata that is no object")
+    for key in dict.fromkeys((*before, *after)):
+        if key not in _FREE and not same_json(before.get(key), after.get(key)):
+            raise ConversionFailed(manifest, wanted, f"a conversion may not change metadata.{key}")
+    for key in _FREE:
+        texts = after.get(key)
+        if texts is not None and not (isinstance(texts, Mapping) and all(isinstance(v, str) for v in texts.values())):
+            raise ConversionFailed(manifest, wanted, f"metadata.{key} must be texts")
+    return dict(after)
+
+
+def _without(manifest: Manifest, annotation: str) -> tuple[dict[str, Any], Any]:
+    """Return the object without an annotation, and that annotation's value."""
+    meta = dict(metadata(manifest))
+    annotations = meta.get("annotations")
+    if not isinstance(annotations, Mapping) or annotation not in annotations:
+        return dict(manifest), None
+    left = {key: value for key, value in annotations.items() if key != annotation}
+    if left:
+        meta["annotations"] = left
+    else:
+        del meta["annotations"]
+    return {**manifest, "metadata": meta}, annotations[annotation]
+
+
+def _with(manifest: Manifest, annotation: str, text: str) -> dict[str, Any]:
+    meta = metadata(manifest)
+    annotations = {**(meta.get("annotations") or {}), annotation: text}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > LARGEST_ANNOTATIONS:
+        why = f"the annotation {annotation} would keep {len(text.encode())} bytes; all annotations have "
+        raise ConversionFailed(manifest, str(manifest["apiVersion"]), f"{why}{LARGEST_ANNOTATIONS} together")
+    return {**manifest, "metadata": {**meta, "annotations": annotations}}

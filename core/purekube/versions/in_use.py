@@ -1,0 +1,51 @@
+"""The versions in which objects of a definition may be stored, and what to do about old ones (PH-8)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+
+
+@attrs.frozen
+class VersionsInUse:
+    """The versions of one kind: `served` as the definition lists them, `stored` as its status does."""
+
+    definition: str
+    kind: Kind
+    """The kind in the storage version."""
+    served: tuple[str, ...]
+    storage: str
+    stored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, crd: Manifest) -> "VersionsInUse":
+        """Read the versions from a CustomResourceDefinition of an API server."""
+        spec: Mapping[str, Any] = crd["spec"]
+        versions = spec["versions"]
+        storage = next(str(version["name"]) for version in versions if version.get("storage"))
+        names = spec["names"]
+        kind = Kind(spec["group"], storage, names["kind"], names["plural"], spec.get("scope") == "Namespaced")
+        served = tuple(str(version["name"]) for version in versions if version.get("served"))
+        stored = tuple(str(name) for name in get_path(crd, "status", "storedVersions") or ())
+        return cls(str(crd["metadata"]["name"]), kind, served, storage, stored)
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """The versions in which objects may still be stored, but are no longer written."""
+        return tuple(version for version in self.stored if version != self.storage)
+
+    @property
+    def readable(self) -> Kind | None:
+        """The kind in the version that a migration reads and writes: the storage version, which must be served."""
+        return self.kind if self.storage in self.served else None
+
+    @property
+    def advice(self) -> str:
+        """The advice for the user; empty if there is none."""
+        if not self.stale:
+            return ""
+        if self.readable is None:
+            return f"serve {self.storage}: nobody can write the version in which objects are stored"
+        return f"vworkspace-operator versions migrate {self.definition}"

@@ -1,0 +1,81 @@
+"""The reading and answering of ConversionReview v1 (PH-8). JSON in, JSON out; without HTTP."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.secret_material import shown
+from purekube.versions.converter import ConversionFailed, Converter
+
+API_VERSION: Final = "apiextensions.k8s.io/v1"
+KIND: Final = "ConversionReview"
+_LONGEST_MESSAGE: Final = 4096
+
+
+class MalformedConversionReview(ValueError):
+    """The error that the body is no ConversionReview v1 request; the message says why."""
+
+
+@attrs.frozen
+class ConversionRequest:
+    """The objects that the API server wants in another version."""
+
+    uid: str
+    api_version: str
+    objects: Sequence[Any] = attrs.field(repr=False)
+
+
+def read_conversion_review(body: Any) -> ConversionRequest:
+    """Read the request of a review. Raises MalformedConversionReview."""
+    if not isinstance(body, Mapping):
+        raise MalformedConversionReview("the body is no JSON object")
+    if (body.get("apiVersion"), body.get("kind")) != (API_VERSION, KIND):
+        raise MalformedConversionReview(f"the body is no {API_VERSION} {KIND}")
+    request = body.get("request")
+    if not isinstance(request, Mapping):
+        raise MalformedConversionReview("request: is required")
+    uid, wanted, objects = (request.get(key) for key in ("uid", "desiredAPIVersion", "objects"))
+    for name, text in (("uid", uid), ("desiredAPIVersion", wanted)):
+        if not isinstance(text, str) or not text:
+            raise MalformedConversionReview(f"request.{name}: is required")
+    if not isinstance(objects, list | tuple):
+        raise MalformedConversionReview("request.objects: must be a list")
+    return ConversionRequest(str(uid), str(wanted), objects)
+
+
+def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:
+    """Convert one object of a review. Raises ConversionFailed."""
+    if not isinstance(manifest, Mapping):
+        raise ConversionFailed({}, api_version, "is no JSON object")
+    group, _, version = api_version.rpartition("/")
+    for converter in converters:
+        if (converter.group, converter.kind) == (group, manifest.get("kind")):
+            return converter.convert(manifest, version)
+    raise ConversionFailed(manifest, api_version, "nothing here converts this kind")
+
+
+def converted_all(request: ConversionRequest, objects: Sequence[Manifest]) -> dict[str, Any]:
+    """Return the answer with every object in the requested version, in the order of the request."""
+    return _answer(request, {"status": "Success"}, list(objects))
+
+
+def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> dict[str, Any]:
+    """Return the answer when an object cannot be converted: the whole review fails, the message names the object."""
+    return _answer(request, {"status": "Failure", "message": shown(str(error))[:_LONGEST_MESSAGE]}, [])
+
+
+def answer_review(body: Any, converters: Iterable[Converter]) -> dict[str, Any]:
+    """Answer a review, converting each object on its own. Raises MalformedConversionReview."""
+    request, known = read_conversion_review(body), tuple(converters)
+    try:
+        objects = [converted_object(manifest, request.api_version, known) for manifest in request.objects]
+    except ConversionFailed as error:
+        return conversion_failed(request, error)
+    return converted_all(request, objects)
+
+
+def _answer(request: ConversionRequest, result: Mapping[str, str], objects: Sequence[Manifest]) -> dict[str, Any]:
+    response = {"uid": request.uid, "result": dict(result), "convertedObjects": list(objects)}
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

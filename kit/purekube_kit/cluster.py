@@ -1,0 +1,464 @@
+"""A cluster in a test: the actions of its users, the controllers that run in it, and waiting for results.
+
+`FakeCluster` is a cluster in memory on virtual time, `RealCluster` any cluster that answers over HTTP. A test that uses
+only this module's methods runs unchanged on both.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
+
+import attrs
+
+from kubelab.downstream.behaviour import Ending
+from kubelab.simulation.patches import merge_diff
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import EVENT
+from purekube.boxes.box import Box
+from purekube.boxes.schemas import CrdVersions
+from purekube.ports import KubeApi, OperatorError, PatchType
+from purekube.readiness import State, readiness
+from purekube.reconcilers import Object, Resource
+from purekube_kit.faults import VERBS, About, ActiveFault, Moment, crash, no_answer
+from purekube_kit.kinds import KindNames
+from purekube_kit.process import Runnable, kind_of, resource_of
+from purekube_kit.record import EventSeen, Sight, Write, event_seen
+from purekube_run.trials.cluster import condition_of, plain_definition
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+T = TypeVar("T")
+Definition: TypeAlias = Resource[Any, Any] | Manifest
+"""A kind to serve: a `Resource` or a CustomResourceDefinition."""
+AnyKind: TypeAlias = Resource[Any, Any] | Kind | str
+"""A kind of objects: a `Resource`, a `Kind`, or its name, such as `deployments`."""
+AnyObject: TypeAlias = Object[Any, Any] | Manifest
+
+SOMEBODY: Final = "kubectl"
+"""The field manager of a test's own writes."""
+_WITHIN: Final = 60.0
+_ENDINGS: Final = {"never_ready": Ending.STALL, "fails": Ending.FAIL}
+_STREAMS: Final[Mapping[str, Literal["stale", "lost"]]] = {"stale": "stale", "lose_events": "lost"}
+
+
+class NotReached(AssertionError):
+    """An expected state was not reached in time. The text shows the object, events, writes and logs."""
+
+
+class Cluster(ABC):
+    """The operations of every cluster in a test.
+
+    Objects of a `Resource` are returned as `Object`s, all others as manifests.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        """The namespace of objects for which no other one is given."""
+        self._names = KindNames()
+        self._runnables: list[Runnable] = []
+        self.writes: list[Write] = []
+        """Every write of a controller that reached the API server, Events apart, oldest first."""
+        self.timeline: list[str] = []
+        """What happened, and when."""
+        self.log: list[str] = []
+        """Lines that controllers logged, from warnings on."""
+
+    # --- what every cluster does in its own way ----------------------------------------------------------------------
+
+    @abstractmethod
+    def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
+        """Run a call as the administrator and return its answer."""
+
+    @abstractmethod
+    def _wait(self, holds: Callable[[], bool], within: float) -> bool:
+        """Let time pass until `holds` is true, for at most `within` seconds; return whether it became true."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the process of all controllers, and let it begin its work."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Kill that process if there is one."""
+
+    @abstractmethod
+    def _have_namespace(self, name: str) -> None:
+        """Create a namespace if it is missing."""
+
+    @abstractmethod
+    def _put_in_force(self, fault: ActiveFault) -> None:
+        """Make a fault take effect."""
+
+    @property
+    @abstractmethod
+    def seconds(self) -> float:
+        """The seconds since the cluster began."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """End all faults."""
+
+    # --- kinds and controllers ---------------------------------------------------------------------------------------
+
+    def serve(self, *definitions: Definition) -> None:
+        """Serve kinds: install their CustomResourceDefinitions if they are missing."""
+        for given in definitions:
+            if isinstance(given, Resource):
+                self._names.add_resource(given)
+            self._define(given.crd() if isinstance(given, Resource) else given)
+
+    def _define(self, definition: Manifest) -> None:
+        versions = CrdVersions.of(definition)
+        for known in (versions.stored, *versions.kinds.values()):
+            self._names.add(known.kind)
+        self._install(definition)
+
+    @abstractmethod
+    def _install(self, definition: Manifest) -> None:
+        """Create a CRD if it is missing, and wait until it is served."""
+
+    def run(self, *controllers: Runnable) -> None:
+        """Run controllers as `run --controllers` does, all of a cluster in one process. Their kinds are served."""
+        for one in controllers:
+            resource, kind = resource_of(one), kind_of(one)
+            if resource is not None:
+                self.serve(resource)
+            elif isinstance(one, Box):
+                self._define(one.crd or plain_definition(kind))
+        self._stop()
+        self._runnables += controllers
+        self._start()
+
+    def restart(self) -> None:
+        """Kill the process of the controllers in the middle of its work, and start it again."""
+        self._say("the process is killed, and starts again")
+        self._stop()
+        self._start()
+
+    # --- what people do ----------------------------------------------------------------------------------------------
+
+    @overload
+    def create(
+        self,
+        what: Resource[Spec, Status],
+        name: str,
+        *,
+        namespace: str = "",
+        labels: Mapping[str, str] = ...,
+        annotations: Mapping[str, str] = ...,
+        **spec: Any,
+    ) -> Object[Spec, Status]: ...
+
+    @overload
+    def create(self, what: Object[Spec, Status]) -> Object[Spec, Status]: ...
+
+    @overload
+    def create(self, what: Manifest) -> Manifest: ...
+
+    def create(
+        self,
+        what: Any,
+        name: str = "",
+        *,
+        namespace: str = "",
+        labels: Mapping[str, str] = {},
+        annotations: Mapping[str, str] = {},
+        **spec: Any,
+    ) -> Any:
+        """Create an object as a user: a manifest, an `Object`, or one of a `Resource` with these fields of its spec.
+
+        A missing namespace is created. Raises the port's errors, above all Invalid with all causes.
+        """
+        if isinstance(what, Resource):
+            self._names.add_resource(what)
+            meta = {"labels": dict(labels), "annotations": dict(annotations)}
+            what = what.new(name, what.spec(**spec), namespace=namespace, **meta)
+        manifest = self._placed(self._manifest(what))
+        kind = self._kind_of(manifest)
+        if kind.namespaced:
+            self._have_namespace(str(metadata(manifest)["namespace"]))
+        made = self._do(lambda api: api.create(manifest, kind=kind, field_manager=SOMEBODY))
+        self._say(f"somebody creates {ref_of(made, kind)}")
+        return self._as_given(kind, made)
+
+    @overload
+    def change(
+        self, what: Object[Spec, Status], patch: Mapping[str, Any] | None = None, **spec: Any
+    ) -> Object[Spec, Status]: ...
+
+    @overload
+    def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
+
+    def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
+        """Change the live object as a user: fields of its spec, or a merge patch of the whole object."""
+        ref = self.ref(what)
+        body: dict[str, Any] = dict(patch or {})
+        if spec:
+            body["spec"] = {**body.get("spec", {}), **self._spec_patch(what, spec)}
+        made = self._do(lambda api: api.patch(ref, body, patch_type=PatchType.MERGE, field_manager=SOMEBODY))
+        self._say(f"somebody changes {ref}")
+        return self._as_given(ref.kind, made)
+
+    def _spec_patch(self, what: AnyObject, spec: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(what, Object):
+            return dict(spec)
+        resource, now = self._names.resource(what.kind), self.get(what)
+        assert resource is not None
+        return merge_diff(resource.spec_json(now.spec), resource.spec_json(attrs.evolve(now.spec, **spec)))
+
+    @overload
+    def delete(self, what: AnyObject) -> None: ...
+
+    @overload
+    def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
+
+    def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
+        """Delete an object as a user. Raises NotFound if it does not exist."""
+        ref = self.ref(what, name, namespace=namespace)
+        self._do(lambda api: api.delete(ref))
+        self._say(f"somebody deletes {ref}")
+
+    @overload
+    def get(self, what: Resource[Spec, Status], name: str, *, namespace: str = "") -> Object[Spec, Status]: ...
+
+    @overload
+    def get(self, what: Object[Spec, Status]) -> Object[Spec, Status]: ...
+
+    @overload
+    def get(self, what: Kind | str, name: str, *, namespace: str = "") -> Manifest: ...
+
+    @overload
+    def get(self, what: Manifest) -> Manifest: ...
+
+    def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
+        """Return the live object. Raises NotFound if it does not exist."""
+        ref = self.ref(what, name, namespace=namespace)
+        return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
+
+    def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
+        """Report whether the object exists."""
+        return self._live(self.ref(what, name, namespace=namespace)) is not None
+
+    @overload
+    def list(self, what: Resource[Spec, Status], *, namespace: str = "") -> Sequence[Object[Spec, Status]]: ...
+
+    @overload
+    def list(self, what: Kind | str, *, namespace: str = "") -> Sequence[Manifest]: ...
+
+    def list(self, what: Any, *, namespace: str = "") -> Any:
+        """Return every object of a kind in a namespace."""
+        kind = self.kind(what)
+        where = (namespace or self.namespace) if kind.namespaced else None
+        return [self._as_given(kind, one) for one in self._do(lambda api: api.list(kind, namespace=where)).items]
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def after(self, seconds: float) -> None:
+        """Let `seconds` pass, with everything that happens in them."""
+        self._wait(lambda: False, seconds)
+
+    @overload
+    def until(
+        self,
+        what: Object[Spec, Status],
+        holds: str | Callable[[Object[Spec, Status]], bool] = "Ready",
+        *,
+        within: float = _WITHIN,
+    ) -> Object[Spec, Status]: ...
+
+    @overload
+    def until(
+        self, what: Manifest, holds: str | Callable[[Manifest], bool] = "Ready", *, within: float = _WITHIN
+    ) -> Manifest: ...
+
+    def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
+        """Let time pass until the object has a condition or satisfies a function; return the object then.
+
+        A condition counts if it was set for the current generation. For a kind without a `Ready` condition, `Ready`
+        means what `kubectl rollout status` and Flux wait for. Raises NotReached, whose text shows the object, events,
+        writes and logs.
+        """
+        ref = self.ref(what)
+
+        def is_so() -> bool:
+            live = self._live(ref)
+            if live is None:
+                return False
+            return has_condition(live, holds) if isinstance(holds, str) else holds(self._as_given(ref.kind, live))
+
+        if not self._wait(is_so, within):
+            wanted = holds if isinstance(holds, str) else getattr(holds, "__name__", "as it should be")
+            raise NotReached(str(self.sight(ref, f"{ref} is not {wanted} within {within:g} s")))
+        return self.get(what)
+
+    def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
+        """Let time pass until the object is gone. Raises NotReached."""
+        ref = self.ref(what, name, namespace=namespace)
+        if not self._wait(lambda: self._live(ref) is None, within):
+            raise NotReached(str(self.sight(ref, f"{ref} is not gone within {within:g} s")))
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def fault(
+        self,
+        of: str = "",
+        *,
+        verb: str = "",
+        never_ready: bool = False,
+        fails: bool = False,
+        refuse: OperatorError | None = None,
+        unanswered: Moment | None = None,
+        kill: Moment | None = None,
+        stale: bool = False,
+        lose_events: bool = False,
+        times: int | None = None,
+    ) -> ActiveFault:
+        """Inject a fault until it is healed: by its own or the cluster's `heal()`, or by leaving a `with` block.
+
+        `of` is a kind (`deployments`) or one object (`deployments/shop`); empty means all objects. Exactly one of these
+        faults is given:
+
+        * `never_ready`, `fails`: pods of a workload do not start, or fail;
+        * `refuse`: calls of controllers get this error; `unanswered`, `kill`: they get none, or end the process, before
+          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a
+          kill occurs once, other faults at each call;
+        * `stale`: watches of controllers deliver no events about it until it is healed;
+        * `lose_events`: watches never deliver the events about it meanwhile; they have to list again afterwards.
+        """
+        kinds = {
+            "never_ready": never_ready,
+            "fails": fails,
+            "refuse": refuse is not None,
+            "unanswered": unanswered is not None,
+            "kill": kill is not None,
+            "stale": stale,
+            "lose_events": lose_events,
+        }
+        chosen = [name for name, given in kinds.items() if given]
+        if len(chosen) != 1:
+            raise ValueError(f"a fault is exactly one of {', '.join(kinds)}, not {' and '.join(chosen) or 'none'}")
+        if verb and verb not in VERBS:
+            raise ValueError(f"verb is one of {', '.join(sorted(VERBS))}, not {verb!r}")
+        plural, _, name = of.partition("/")
+        about = About(self.kind(plural) if plural else None, name, verb or ("write" if kill or unanswered else ""))
+        often = 1 if kill and times is None else times
+        fault = ActiveFault(about, f"{chosen[0]} of {of or 'everything'}", left=often, heal_by=self._heal_one)
+        self._say(f"from now on: {fault.told}")
+        self._put_in_force(_effect(fault, refuse, unanswered or kill, chosen[0]))
+        return fault
+
+    @abstractmethod
+    def _heal_one(self, fault: ActiveFault) -> None:
+        """End one fault."""
+
+    # --- what there is to see ----------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> Sequence[EventSeen]:
+        """All Events that controllers wrote in the namespace, oldest first."""
+        where = self.namespace
+        return [event_seen(one) for one in self._do(lambda api: api.list(EVENT, namespace=where)).items]
+
+    def sight(self, ref: ObjectRef, what: str) -> Sight:
+        """Collect what a failed test shows about an object."""
+        try:
+            events = self.events
+        except OperatorError:
+            events = ()
+        return Sight(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
+
+    def _not_ready(self, ref: ObjectRef) -> Sequence[str]:
+        """Return the workloads that are not ready, with the reason: they cause most other objects not to be ready."""
+        found = []
+        for name in ("deployments", "statefulsets", "daemonsets", "jobs"):
+            for live in self.list(name, namespace=ref.namespace or ""):
+                state = readiness(live)
+                if state.state is not State.READY:
+                    found.append(f"{ref_of(live, self.kind(name))}: {state.message or state.reason}")
+        return found
+
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    def kind(self, what: AnyKind) -> Kind:
+        """Return the kind of a name. Raises ValueError for a kind that is not served."""
+        if isinstance(what, Resource):
+            self._names.add_resource(what)
+            return what.kind
+        return what if isinstance(what, Kind) else self._names.of(what)
+
+    def ref(self, what: Any, name: str = "", *, namespace: str = "") -> ObjectRef:
+        """Return the reference of an object, given as itself or as a kind and a name."""
+        if isinstance(what, Object):
+            return ObjectRef(what.kind, what.ref.namespace or self._place(what.kind), what.metadata.name)
+        if isinstance(what, Mapping):
+            return ref_of(self._placed(what), self._kind_of(what))
+        kind = self.kind(what)
+        if not name:
+            raise ValueError(f"which {kind.kind}? Give its name")
+        return ObjectRef(kind, namespace or self._place(kind), name)
+
+    def _place(self, kind: Kind) -> str | None:
+        return self.namespace if kind.namespaced else None
+
+    def _kind_of(self, manifest: Manifest) -> Kind:
+        return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+
+    def _placed(self, manifest: Manifest) -> Manifest:
+        """Return the manifest with a namespace, if its kind is namespaced."""
+        meta = metadata(manifest)
+        if meta.get("namespace") or not self._kind_of(manifest).namespaced:
+            return manifest
+        return {**manifest, "metadata": {**meta, "namespace": self.namespace}}
+
+    def _manifest(self, what: AnyObject) -> Manifest:
+        if not isinstance(what, Object):
+            return what
+        resource = self._names.resource(what.kind)
+        if resource is None:
+            raise ValueError(f"{what.kind.crd_name} is not served here: give its resource to the cluster, or run it")
+        return {key: value for key, value in resource.manifest(what).items() if key != "status"}
+
+    def _as_given(self, kind: Kind, live: Manifest) -> Any:
+        resource = self._names.resource(kind)
+        return live if resource is None else resource.read(live)
+
+    def _live(self, ref: ObjectRef) -> Manifest | None:
+        try:
+            return self._do(lambda api: api.get(ref))
+        except NotFound:
+            return None
+
+    def _say(self, what: str) -> None:
+        self.timeline.append(f"{self.seconds:8.1f} s  {what}")
+
+
+def has_condition(live: Manifest, name: str) -> bool:
+    """Report whether an object has a condition that was set for its current generation."""
+    said = condition_of(live, name)
+    if not said and name == "Ready":
+        return readiness(live).is_ready and not _waits_for_status(live)
+    observed, generation = said.get("observedGeneration"), get_path(live, "metadata", "generation")
+    return said.get("status") == "True" and observed in (None, generation)
+
+
+def _waits_for_status(live: Manifest) -> bool:
+    """Report whether an object is a custom resource without a status, which no controller has seen yet."""
+    group = str(live.get("apiVersion", "")).rpartition("/")[0]
+    return "." in group and not group.endswith(".k8s.io") and not live.get("status")
+
+
+def _effect(fault: ActiveFault, refuse: OperatorError | None, moment: Moment | None, chosen: str) -> ActiveFault:
+    match chosen:
+        case "never_ready" | "fails":
+            fault.pods = _ENDINGS[chosen]
+        case "stale" | "lose_events":
+            fault.stream = _STREAMS[chosen]
+        case _:
+            fault.error = crash if chosen == "kill" else no_answer if refuse is None else _same(refuse)
+            fault.moment = moment or "before"
+    return fault
+
+
+def _same(error: OperatorError) -> Callable[[], BaseException]:
+    return lambda: error

@@ -1,0 +1,158 @@
+"""Faults that a test injects into calls and watches of controllers, until they are healed."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from purekube.apimachinery.errors import Expired, Unavailable
+from purekube.apimachinery.manifest import Kind, metadata
+from purekube.ports import WatchEvent
+from purekube_run.trials.faults import Call, Crash, Fault, Schedule, Streams, calm
+
+Moment: TypeAlias = Literal["before", "after"]
+"""The time of a fault: before or after the call had its effect."""
+
+_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "apply status": ("apply_status",),
+    "patch status": ("patch_status", "apply_status"),
+    "patch": ("patch", "apply"),
+    "write": ("create", "update", "apply", "apply_status", "patch", "patch_status", "delete"),
+}
+"""The verbs that tests may use, with the port's calls that they mean; other verbs are names of calls."""
+VERBS: Final = ("get", "list", "create", "update", "apply", "delete", *_VERBS)
+
+
+@attrs.frozen
+class About:
+    """The scope of a fault: a kind (None for all kinds), an object's name and a verb (empty for all)."""
+
+    kind: Kind | None = None
+    name: str = ""
+    verb: str = ""
+
+    def concerns(self, call: Call) -> bool:
+        """Report whether a call is in the scope."""
+        verbs = _VERBS.get(self.verb, (self.verb,))
+        return self.kind in (None, call.kind) and self.name in ("", call.name) and (not self.verb or call.verb in verbs)
+
+
+@attrs.define(eq=False)
+class ActiveFault:
+    """A fault in effect, until `heal` or the end of its `with` block.
+
+    `left` is how often it still occurs, None: always.
+    """
+
+    about: About
+    told: str
+    error: Callable[[], BaseException] | None = None
+    moment: Moment = "before"
+    pods: Ending | None = None
+    stream: Literal["", "stale", "lost"] = ""
+    left: int | None = None
+    _heal: Callable[["ActiveFault"], None] = attrs.field(default=lambda fault: None, alias="heal_by")
+
+    def heal(self) -> None:
+        """End the fault."""
+        self._heal(self)
+
+    def __enter__(self) -> "ActiveFault":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+
+
+class FaultBoard(Streams):
+    """The faults in effect. `set_behaviour` passes the faults of pods to the simulated workloads."""
+
+    def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:
+        self._set_behaviour = set_behaviour
+        self._usual = usual
+        self.active: list[ActiveFault] = []
+        self.background: Schedule = calm
+        """What befalls calls beside the faults that were asked for."""
+        self._healed = asyncio.Event()
+
+    def add(self, fault: ActiveFault) -> None:
+        """Make a fault take effect."""
+        self.active.append(fault)
+        self._changed()
+
+    def remove(self, fault: ActiveFault) -> None:
+        """End a fault, unless it has ended already."""
+        if fault in self.active:
+            self.active.remove(fault)
+            self._changed()
+
+    def clear(self) -> None:
+        """End all faults."""
+        self.active.clear()
+        self._changed()
+
+    def _changed(self) -> None:
+        rules = [
+            DownstreamRule(
+                DownstreamOutcome(fault.pods),
+                kind=None if fault.about.kind is None else fault.about.kind.kind,
+                name=fault.about.name or None,
+            )
+            for fault in self.active
+            if fault.pods is not None
+        ]
+        self._set_behaviour(attrs.evolve(self._usual, rules=(*rules, *self._usual.rules)))
+        self._healed.set()
+        self._healed = asyncio.Event()
+
+    def befalls(self, call: Call) -> Fault | None:
+        """Return the fault of a call: the first one in effect whose scope it is in, else a random one."""
+        for fault in self.active:
+            if fault.error is None or fault.left == 0 or not fault.about.concerns(call):
+                continue
+            if fault.left is not None:
+                fault.left -= 1
+            return Fault(fault.error(), after=fault.moment == "after")
+        return self.background(call)
+
+    async def through(self, kind: Kind, event: WatchEvent) -> bool:
+        """Delay or drop a watch event.
+
+        Stale: wait until the fault is healed. Lost: wait as well, then raise Expired, so that the watcher lists again.
+        """
+        name = str(metadata(event.object).get("name", ""))
+        while (fault := self._on_stream(kind, name)) is not None:
+            if fault.stream == "lost":
+                await self._until_healed(fault)
+                raise Expired("events were lost: list again")
+            await self._until_healed(fault)
+        return True
+
+    async def _until_healed(self, fault: ActiveFault) -> None:
+        while fault in self.active:
+            await self._healed.wait()
+
+    def _on_stream(self, kind: Kind, name: str) -> ActiveFault | None:
+        return next(
+            (
+                fault
+                for fault in self.active
+                if fault.stream and fault.about.kind in (None, kind) and fault.about.name in ("", name)
+            ),
+            None,
+        )
+
+
+def no_answer() -> BaseException:
+    """Return the error of a call without an answer."""
+    return Unavailable("no answer")
+
+
+def crash() -> BaseException:
+    """Return the error that ends the process."""
+    return Crash()

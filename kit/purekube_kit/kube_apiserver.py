@@ -1,0 +1,222 @@
+"""A kube-apiserver with its etcd, without controllers, on loopback ports (RUN-8).
+
+The folder in `KUBEBUILDER_ASSETS` is one that setup-envtest makes, with the executables `etcd` and `kube-apiserver`.
+Everything else is made here: certificates, a token for the administrator, and data in a folder that is removed at the
+end.
+"""
+
+import secrets
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubelab.http.authority import certificates_for
+from kubelab.http.certificates import Certificates
+from kubelab.http.serving import kubeconfig
+
+LOOPBACK: Final = "127.0.0.1"
+OPERATOR_USER: Final = "system:serviceaccount:vworkspace-system:vworkspace-operator"
+"""The user of the operator's requests, with the rights that roles grant it."""
+GRACE: Final = 10.0
+"""The seconds that a process gets to end after SIGTERM."""
+PATIENCE: Final = 240.0
+"""The seconds that a process gets to answer: far more than it needs, even on a busy machine."""
+
+
+class CannotStart(Exception):
+    """The failure of etcd or kube-apiserver to start; the message has the name and the end of its log."""
+
+
+@attrs.frozen
+class Assets:
+    """The two executables."""
+
+    etcd: Path
+    apiserver: Path
+
+
+@attrs.frozen
+class RealServer:
+    """A running kube-apiserver."""
+
+    url: str
+    token: str = attrs.field(repr=False)
+    operator_token: str = attrs.field(repr=False)
+    authority: bytes
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """Return the administrator's kubeconfig."""
+        return kubeconfig(self.url, self.token, authority=self.authority)
+
+
+def assets_of(environment: Mapping[str, str]) -> Assets | str:
+    """Return the executables, or the reason why there are none."""
+    folder = environment.get("KUBEBUILDER_ASSETS", "")
+    if not folder:
+        return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
+    found = Assets(Path(folder) / "etcd", Path(folder) / "kube-apiserver")
+    missing = [path.name for path in (found.etcd, found.apiserver) if not path.is_file()]
+    return f"KUBEBUILDER_ASSETS={folder} holds no {' and no '.join(missing)}" if missing else found
+
+
+def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str]:
+    """Return the command of a single etcd member, which does not sync to disk."""
+    serves, joins = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
+    return [
+        str(assets.etcd),
+        f"--data-dir={data}",
+        f"--listen-client-urls={serves}",
+        f"--advertise-client-urls={serves}",
+        f"--listen-peer-urls={joins}",
+        f"--initial-advertise-peer-urls={joins}",
+        f"--initial-cluster=default={joins}",
+        "--unsafe-no-fsync",
+    ]
+
+
+def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> list[str]:
+    """Return the command of a kube-apiserver with RBAC, without what needs controllers.
+
+    Service accounts get no tokens, endpoints no addresses.
+    """
+    return [
+        str(assets.apiserver),
+        f"--etcd-servers=http://{LOOPBACK}:{etcd}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--cert-dir={folder}",
+        f"--tls-cert-file={folder / 'server.crt'}",
+        f"--tls-private-key-file={folder / 'server.key'}",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://localhost/",
+        f"--service-account-key-file={folder / 'accounts.key'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--disable-admission-plugins=ServiceAccount",
+        "--endpoint-reconciler-type=none",
+        "--allow-privileged=true",
+    ]
+
+
+def audit_flags(log: Path, policy: str) -> list[str]:
+    """Return flags for an audit log in `log` by `policy`, which is YAML and written next to it."""
+    beside = log.with_name("policy.yaml")
+    beside.write_text(policy, encoding="utf-8")
+    return [f"--audit-log-path={log}", f"--audit-policy-file={beside}"]
+
+
+@contextmanager
+def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> Iterator[RealServer]:
+    """Run both processes while the block runs, then stop them and remove their data.
+
+    `flags` are added to kube-apiserver's. Raises CannotStart if one ends early or does not answer within `patience`
+    seconds (by the program's name).
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
+        made = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
+        token, operator = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
+        write_credentials(folder, made, token, operator)
+        client, peer, port = free_ports(3)
+        etcd = stack.enter_context(_process(etcd_command(assets, folder / "etcd", client, peer), folder))
+        _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience.get("etcd", PATIENCE))
+        server = stack.enter_context(_process([*apiserver_command(assets, folder, port, client), *flags], folder))
+        url, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cadata=made.authority.decode())
+        _wait(server, lambda: _answers(f"{url}/readyz", trust, token), patience.get("kube-apiserver", PATIENCE))
+        yield RealServer(url, token, operator, made.authority)
+
+
+@attrs.frozen
+class _Running:
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+
+
+@contextmanager
+def _process(command: Sequence[str], folder: Path) -> Iterator[_Running]:
+    name = Path(command[0]).name
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield _Running(name, process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(running: _Running, is_ready: Callable[[], bool], patience: float) -> None:
+    limit = time.monotonic() + patience
+    while not is_ready():
+        status = running.process.poll()
+        if status is not None:
+            raise CannotStart(f"{running.name} ended with status {status}:\n{running.tail()}")
+        if time.monotonic() > limit:
+            raise CannotStart(f"{running.name} does not answer after {patience:g} s:\n{running.tail()}")
+        time.sleep(0.1)
+
+
+def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> bool:
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=trust) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    except OSError:
+        return False
+
+
+def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
+    """Write the files that `apiserver_command` names: certificate, users, and the key that signs accounts' tokens."""
+    groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
+    users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
+    for name, content in (
+        ("server.crt", made.certificate),
+        ("server.key", made.key),
+        ("accounts.key", _account_key()),
+        ("tokens.csv", users.encode()),
+    ):
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_bytes(content)
+
+
+def _account_key() -> bytes:
+    """Return a key for service accounts' tokens in OpenSSL's traditional form: kube-apiserver reads no PKCS#8 here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different ports that are free at the moment."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((LOOPBACK, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

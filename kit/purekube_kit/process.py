@@ -1,0 +1,146 @@
+"""A process of controllers as an operator runs it, on any API server, started and killed at will."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+
+from kubelab.entropy import SeededEntropy
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.composite import Composite
+from purekube.ports import Clock, KubeApi
+from purekube.reconcilers import Controller, PureReconciler, Resource
+from purekube.reconcilers.controllers import status_writer_of
+from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
+from purekube_run.composites.running import CompositeOptions, Composites, refuse_shared_kinds
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.reconcilers.running import ControllerOptions, Controllers, bind
+from purekube_run.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
+
+Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
+"""A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
+
+INSTANCE: Final = "test"
+
+
+class _Controllers(Protocol):
+    """Controllers of one sort, as the app runs them."""
+
+    async def wait_ready(self) -> None:
+        """Wait until every cache has synced."""
+        ...
+
+    async def run(self, elected: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Reconcile until cancelled."""
+        ...
+
+
+class Process:
+    """Controllers that work on `api` until `kill`.
+
+    After a `Crash` the process is dead: none of its calls reach the server.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        runnables: Sequence[Runnable],
+        schedule: Schedule,
+        streams: Streams,
+        told: Told,
+    ) -> None:
+        self._api = FaultyKube(api, self._befalls, streams=streams, told=told)
+        self._clock = clock
+        self._runnables = runnables
+        self._schedule = schedule
+        self.is_dead = False
+        """Killed, by a fault or by its owner: its tasks may still be about to end."""
+        self.ready = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Create the process's task in a loop, which need not run yet."""
+        self.task = loop.create_task(self._main())
+
+    def kill(self) -> None:
+        """Stop all calls of the process from reaching the server; its tasks end when the loop runs."""
+        self.is_dead = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def failure(self) -> BaseException | None:
+        """Return the error that ended the process, `Crash` if a fault killed it; None while it runs or after a kill."""
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return None
+        error = self.task.exception()
+        while isinstance(error, BaseExceptionGroup):
+            error = next((one for one in error.exceptions if not isinstance(one, Crash)), error.exceptions[0])
+        return Crash() if self.is_dead and error is not None else error
+
+    def _befalls(self, call: Any) -> Fault | None:
+        fault = Fault(Crash()) if self.is_dead else self._schedule(call)
+        if fault is not None and isinstance(fault.error, Crash):
+            self.is_dead = True
+        return fault
+
+    async def _main(self) -> None:
+        events = BackgroundEvents(self._kube, self._clock, instance=INSTANCE)
+        sorts = self._controllers(events)
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run)
+            for sort in sorts:
+                group.start_soon(sort.run, _at_once)
+            for sort in sorts:
+                await sort.wait_ready()
+            self.ready.set()
+
+    @property
+    def _kube(self) -> Any:
+        """The port for the controllers, with its faults."""
+        return self._api
+
+    def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
+        """Return the runners of composites and of other controllers, if there are any."""
+        composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
+        others = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
+        sorts: list[_Controllers] = []
+        made = (bind(one, self._kube)[0] for one in others)
+        refuse_shared_kinds(composites, (writer for one in made if (writer := status_writer_of(one)) is not None))
+        if composites:
+            options = CompositeOptions(Random(0).random, entropy=_SameText())
+            sorts.append(Composites(self._kube, self._clock, composites, events, options))
+        if others:
+            sorts.append(Controllers(self._kube, self._clock, others, events, ControllerOptions(Random(0).random)))
+        return sorts
+
+
+async def _at_once() -> None:
+    return None
+
+
+def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:
+    return composite_of(runnable) if isinstance(runnable, Box) else composite_of_pure(runnable)
+
+
+class _SameText:
+    """An `Entropy` with the same text in all clusters: it depends on the length only."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Return text that looks random."""
+        return SeededEntropy(0).text(length, alphabet)
+
+
+def kind_of(runnable: Runnable) -> Kind:
+    """Return the kind that a controller reconciles."""
+    kind = runnable.kind
+    return kind.kind if isinstance(kind, Resource) else kind
+
+
+def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
+    """Return that kind's classes, if it has any."""
+    return runnable.kind if isinstance(runnable.kind, Resource) else None

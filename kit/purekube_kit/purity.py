@@ -1,0 +1,43 @@
+"""The check that a pure reconciler's function is pure: called twice with equal arguments, it must return the same."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.manifest import canonical_json, same_json
+from purekube.reconcilers import Children, Desired, Object
+
+
+@attrs.define
+class AskedTwice:
+    """The function, called a second time with copies at each call. `different` describes the first difference."""
+
+    function: Callable[[Object[Any, Any], Children], Desired[Any]]
+    different: str = ""
+
+    def __call__(self, object: Object[Any, Any], children: Children) -> Desired[Any]:
+        """Return the first result. Raises what the function raises."""
+        given = deepcopy((object, children.found))
+        first = self.function(object, children)
+        self.different = self.different or _changed(given, (object, children.found))
+        if not self.different:
+            self.different = _difference(first, self.function(given[0], Children(given[1], children.schemas)))
+        return first
+
+
+def _difference(first: Desired[Any], second: Desired[Any]) -> str:
+    one, other = ([node.id for node in answer.nodes] for answer in (first, second))
+    if one != other:
+        return f"the nodes {', '.join(one)} the first time, {', '.join(other)} the second"
+    for node, again in zip(first.nodes, second.nodes, strict=True):
+        if canonical_json(node.manifest) != canonical_json(again.manifest) or node.when != again.when:
+            return f"another {node.id} the second time"
+    return "" if first.status == second.status else f"the status {first.status!r}, then {second.status!r}"
+
+
+def _changed(before: Any, after: Any) -> str:
+    (one, children), (other, its_children) = before, after
+    same = one == other and same_json(one.manifest, other.manifest) and same_json(children, its_children)
+    return "" if same else "it changed what it was given"

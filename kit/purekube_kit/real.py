@@ -1,0 +1,252 @@
+"""A cluster over HTTP in a test: a kube-apiserver of this machine, or an existing cluster."""
+
+import asyncio
+import secrets
+import time
+import unittest
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from kubelab.downstream import DownstreamSimulator
+from kubelab.downstream import run as run_downstream
+from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
+from purekube.ports import KubeApi, PatchType
+from purekube.readiness import readiness
+from purekube_http import KubeApiClient, load_config
+from purekube_kit.cluster import SOMEBODY, Cluster
+from purekube_kit.faults import ActiveFault, FaultBoard
+from purekube_kit.logs import keeping_logs
+from purekube_kit.process import Process
+from purekube_kit.record import Write
+from purekube_run.process.clock import SystemClock
+from purekube_run.trials.cluster import SIMULATED
+from purekube_run.trials.faults import Call, Crash
+
+T = TypeVar("T")
+
+QUICK: Final = DownstreamBehaviour(
+    workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
+    job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
+)
+"""The behaviour of simulated workloads on real time."""
+_LOOK: Final = 0.05
+_LONGEST: Final = 10.0
+"""The most real seconds that a test may let pass in `after`."""
+_STARTS: Final = 60.0
+_UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
+
+
+class NotHere(unittest.SkipTest):
+    """The error for a test that needs something that this cluster lacks.
+
+    pytest and unittest skip such a test, with the reason.
+    """
+
+
+class RealCluster(Cluster):
+    """The cluster of a kubeconfig, in a namespace of its own that is deleted at the end. Time is real.
+
+    With `workloads` Deployments and the like are simulated, which a kube-apiserver without controllers needs. CRDs that
+    exist already are used as they are; those that the test brings are deleted at the end, unless others have objects of
+    them by then.
+    """
+
+    def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
+        super().__init__(f"vworkspace-test-{secrets.token_hex(4)}")
+        self._began = time.monotonic()
+        self._loop = asyncio.new_event_loop()
+        self._config = load_config(kubeconfig or None, context or None)
+        self._clients = [KubeApiClient(self._config) for _ in range(3)]
+        self._admin, self._api, self._worker = self._clients
+        self._workloads = workloads
+        self._simulator = DownstreamSimulator(self._worker, QUICK, names=SIMULATED[:2])
+        self._simulation: asyncio.Task[None] | None = None
+        self._board = FaultBoard(self._set_behaviour, QUICK)
+        self._process: Process | None = None
+        self._installed: list[ObjectRef] = []
+        self._logs = keeping_logs(self.log)
+
+    def __enter__(self) -> Self:
+        self._logs.__enter__()
+        for client in self._clients:
+            self._loop.run_until_complete(client.__aenter__())
+        self._have_namespace(self.namespace)
+        if self._workloads:
+            work = run_downstream(self._worker, SystemClock(), self._simulator)
+            self._simulation = self._loop.create_task(work)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        try:
+            self._clean()
+        finally:
+            self._end()
+            self._logs.__exit__(None, None, None)
+
+    def _end(self) -> None:
+        if self._simulation is not None:
+            self._simulation.cancel()
+            self._loop.run_until_complete(asyncio.wait({self._simulation}))
+        for client in self._clients:
+            self._loop.run_until_complete(client.__aexit__(None, None, None))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the cluster began."""
+        return time.monotonic() - self._began
+
+    # --- the world ---------------------------------------------------------------------------------------------------
+
+    def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
+        return self._loop.run_until_complete(call(self._admin))
+
+    def _install(self, definition: Manifest) -> None:
+        ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, str(metadata(definition)["name"]))
+        with suppress(AlreadyExists):
+            kind = CUSTOM_RESOURCE_DEFINITION
+            self._do(lambda api: api.create(definition, kind=kind, field_manager=SOMEBODY))
+            self._installed.append(ref)
+        if not self._wait(lambda: readiness(self._live(ref)).is_ready, _STARTS):
+            raise RuntimeError(f"{ref} is not served after {_STARTS:g} s")
+
+    def _have_namespace(self, name: str) -> None:
+        if self._live(ObjectRef(NAMESPACE, None, name)) is None:
+            if name != self.namespace:
+                raise NotHere(f"makes objects in the namespace {name}; in a cluster of others it has {self.namespace}")
+            made = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
+            self._do(lambda api: api.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
+
+    def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
+        self._simulator.behaviour = behaviour
+
+    def _put_in_force(self, fault: ActiveFault) -> None:
+        if fault.pods is not None and not self._workloads:
+            raise NotHere(f"{fault.told}: the pods of this cluster are real")
+        self._board.add(fault)
+
+    def _heal_one(self, fault: ActiveFault) -> None:
+        self._board.remove(fault)
+        self._loop.run_until_complete(asyncio.sleep(0))
+
+    def heal(self) -> None:
+        """End all faults."""
+        self._board.clear()
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._begin()
+        process = self._process
+        if process is not None and not self._wait(process.ready.is_set, _STARTS):
+            raise RuntimeError(f"the controllers are not at work after {_STARTS:g} s:\n" + "\n".join(self.log))
+
+    def _begin(self) -> None:
+        if self._runnables:
+            clock = SystemClock()
+            self._process = Process(self._api, clock, self._runnables, self._board.befalls, self._board, self._told)
+            self._process.start(self._loop)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.task is not None:
+            process.kill()
+            self._loop.run_until_complete(asyncio.wait({process.task}))
+            process.failure()
+
+    def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
+        if call.kind in _UNTOLD:
+            return
+        ref = ObjectRef(call.kind, call.namespace, call.name)
+        write = Write(self.seconds, call.verb.replace("_", " "), ref, "" if error is None else str(error))
+        self.writes.append(write)
+        self._say(write.told)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def after(self, seconds: float) -> None:
+        """Let a few real seconds pass. Raises NotHere for more than the limit."""
+        if seconds > _LONGEST:
+            raise NotHere(f"lets {seconds:g} s pass, and time is real here: {_LONGEST:g} s at the most")
+        super().after(seconds)
+
+    def _wait(self, holds: Callable[[], bool], within: float) -> bool:
+        limit = time.monotonic() + within
+        while True:
+            self._revive()
+            if holds():
+                return True
+            if time.monotonic() >= limit:
+                return False
+            self._loop.run_until_complete(asyncio.sleep(min(_LOOK, max(0.0, limit - time.monotonic()))))
+
+    def _revive(self) -> None:
+        """Restart the process if a fault has killed it. Raises any other error that ended it."""
+        process = self._process
+        if process is None or process.task is None:
+            return
+        failure = process.failure()
+        if process.is_dead:
+            self._say("the process is killed, and starts again")
+            self._stop()
+            self._begin()
+        elif failure is not None and not isinstance(failure, Crash):
+            raise failure
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Remove everything. No controller runs any more, so finalizers are removed by hand."""
+        for kind in self._names:
+            for ref in self._left(kind):
+                self._free(ref)
+        for ref in self._installed:
+            if not self._is_in_use(ref.name):
+                self._remove(ref)
+        self._remove(ObjectRef(NAMESPACE, None, self.namespace))
+
+    def _is_in_use(self, definition: str) -> bool:
+        """Report whether others have objects of a kind that the test installed: they would be deleted with the CRD."""
+        kinds = [kind for kind in self._names if kind.crd_name == definition]
+        return any(self._any_of(kind) for kind in kinds[:1])
+
+    def _any_of(self, kind: Kind) -> bool:
+        with suppress(KindMissing):
+            return bool(self._do(lambda api: api.list(kind, limit=1)).items)
+        return False
+
+    def _left(self, kind: Kind) -> Iterator[ObjectRef]:
+        where = self.namespace if kind.namespaced else None
+        if where is None:
+            return
+        with suppress(KindMissing):
+            for one in self._do(lambda api: api.list(kind, namespace=where)).items:
+                yield ref_of(one, kind)
+
+    def _free(self, ref: ObjectRef) -> None:
+        free = {"metadata": {"finalizers": None}}
+        with suppress(NotFound):
+            self._do(lambda api: api.patch(ref, free, patch_type=PatchType.MERGE, field_manager=SOMEBODY))
+        self._remove(ref)
+
+    def _remove(self, ref: ObjectRef) -> None:
+        with suppress(NotFound):
+            self._do(lambda api: api.delete(ref))
+
+
+def reachable(kubeconfig: str = "", context: str = "") -> str:
+    """Return why the cluster of a kubeconfig cannot be used; empty if it can."""
+    try:
+        load_config(kubeconfig or None, context or None)
+    except OperatorError as error:
+        return error.message
+    return ""

@@ -1,0 +1,166 @@
+"""Hypothesis strategies from the schema of a kind: objects that an API server would accept, and changes of them."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final, TypeVar, overload
+
+import attrs
+from hypothesis import reject
+from hypothesis import strategies as st
+
+from purekube.apimachinery.fields import camel
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.structuring import unstructure
+from purekube.boxes.schemas import CrdVersions
+from purekube.reconcilers import Object, Resource
+from purekube.schema import Schema
+from purekube_run.trials.chooser import Chooser, Seeded
+from purekube_run.trials.examples import Examples, NoExample
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+
+_ATTEMPTS: Final = 10
+NAMES: Final = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
+"""Names that are valid for every kind, and short enough to be part of longer names."""
+
+
+@overload
+def objects_of(
+    definition: Resource[Spec, Status], *, namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[Object[Spec, Status]]: ...
+
+
+@overload
+def objects_of(
+    definition: Manifest, *, version: str = ..., namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[Manifest]: ...
+
+
+def objects_of(
+    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> Any:
+    """Return a strategy for objects of a `Resource`, or for manifests of a CRD's stored version or of `version`.
+
+    The objects satisfy bounds, patterns, formats, unique keys and CEL rules. Values are plain, or bounds in the schema;
+    `wide` adds values that users seldom write. `spec` sets fields of `spec`: values or strategies. Raises ValueError
+    for an invalid definition; drawing raises NoExample if no object satisfies the rules.
+    """
+    drawing = _Drawing.of(definition, version, namespace, wide, spec)
+    drawn = st.composite(drawing.object)()
+    return drawn.map(definition.read) if isinstance(definition, Resource) else drawn
+
+
+@overload
+def changes_of(
+    definition: Resource[Spec, Status], *, namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[tuple[Object[Spec, Status], Object[Spec, Status]]]: ...
+
+
+@overload
+def changes_of(
+    definition: Manifest, *, version: str = ..., namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[tuple[Manifest, Manifest]]: ...
+
+
+def changes_of(
+    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> Any:
+    """Return a strategy for pairs of an object and a change of it that obeys transition rules (`oldSelf`)."""
+    drawing = _Drawing.of(definition, version, namespace, wide, spec)
+    drawn = st.composite(drawing.change)()
+    if not isinstance(definition, Resource):
+        return drawn
+    return drawn.map(lambda pair: (definition.read(pair[0]), definition.read(pair[1])))
+
+
+@attrs.frozen
+class _Drawn:
+    """A `Chooser` that draws from Hypothesis, whose simplest answers are the least number and no."""
+
+    draw: st.DrawFn
+
+    def whole(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def odds(self, chance: float) -> bool:
+        return self.draw(st.integers(1, 10)) > 10 - round(10 * chance)
+
+
+@attrs.define
+class _Drawing:
+    """The drawing of objects of one kind."""
+
+    kind: Kind
+    schema: Schema
+    namespace: str
+    wide: bool
+    spec: Mapping[str, Any]
+    _possible: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        definition: Manifest | Resource[Any, Any],
+        version: str,
+        namespace: str,
+        wide: bool,
+        spec: Mapping[str, Any],
+    ) -> "_Drawing":
+        if isinstance(definition, Resource):
+            return cls(definition.kind, definition.schema, namespace, wide, {camel(name): spec[name] for name in spec})
+        versions = CrdVersions.of(definition)
+        known = versions.kinds.get(version or versions.storage)
+        if known is None:
+            raise ValueError(f"{versions.stored.kind.crd_name} has no version {version}: {', '.join(versions.kinds)}")
+        if known.schema is None:
+            raise ValueError(f"{known.kind.crd_name} has no schema to draw from")
+        return cls(known.kind, known.schema, namespace, wide, spec)
+
+    def object(self, draw: st.DrawFn) -> Manifest:
+        """Draw one object."""
+        self._be_possible()
+        return self._tried(lambda: self._object(_Drawn(draw), draw(NAMES), self._fixed(draw)))
+
+    def change(self, draw: st.DrawFn) -> tuple[Manifest, Manifest]:
+        """Draw an object and a change of it."""
+        old = self.object(draw)
+        return old, self._tried(lambda: self._examples(_Drawn(draw), {}).changed(old))
+
+    def _tried(self, drawn: Callable[[], Manifest]) -> Manifest:
+        try:
+            return drawn()
+        except NoExample:
+            reject()
+
+    def _object(self, choose: Chooser, name: str, fixed: Mapping[str, Any]) -> Manifest:
+        metadata = {"name": name, **({"namespace": self.namespace} if self.kind.namespaced else {})}
+        return self._examples(choose, fixed).object_of(self.kind, metadata)
+
+    def _examples(self, choose: Chooser, fixed: Mapping[str, Any]) -> Examples:
+        return Examples(self.schema, choose, self.wide, fixed)
+
+    def _fixed(self, draw: st.DrawFn) -> dict[str, Any]:
+        return {
+            field: unstructure(draw(given) if isinstance(given, st.SearchStrategy) else given)
+            for field, given in self.spec.items()
+        }
+
+    def _be_possible(self) -> None:
+        """Raise early and clearly if no object satisfies the rules; Hypothesis would only report that it found none."""
+        given = {field: unstructure(one) for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
+        if self._possible or len(given) < len(self.spec):
+            return
+        refused = ""
+        for seed in range(_ATTEMPTS):
+            try:
+                self._object(Seeded(Random(seed)), "example", given)
+            except NoExample as error:
+                refused = str(error)
+            else:
+                self._possible = True
+                return
+        raise NoExample(
+            f"no object of {self.kind.crd_name} could be drawn that its rules admit: {refused}."
+            " Give the fields that the rules bind together yourself: objects_of(…, field=strategy)"
+        )
