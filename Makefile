@@ -21,10 +21,14 @@ CLUSTER_ARGS ?=
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
-$(VENV)/.operator: pyproject.toml
+# The parts, the lower ones first: pip takes each from here, and not from an index.
+PARTS := --editable ./core --editable ./adapters/fake --editable ./contrib --editable ./kit
+PROJECTS := pyproject.toml core/pyproject.toml adapters/fake/pyproject.toml contrib/pyproject.toml kit/pyproject.toml
+
+$(VENV)/.operator: $(PROJECTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PARTS) --editable '.[embedded]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.operator

@@ -3,11 +3,14 @@
 `ApiServer` holds the objects. `InProcessKube` is a `KubeApi` on it, `serve` serves it to kubectl and everything else.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from purekube.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from kubelab.access.audit import AuditEntry, AuditLog
+    from kubelab.clock import ManualClock, VirtualClock, virtual_loop
+    from kubelab.entropy import SeededEntropy
     from kubelab.http.authority import certificates_for
     from kubelab.http.certificates import Certificates
     from kubelab.http.serving import kubeconfig, serve
@@ -23,34 +26,33 @@ __all__ = [
     "Caller",
     "Certificates",
     "InProcessKube",
+    "ManualClock",
+    "SeededEntropy",
+    "VirtualClock",
     "certificates_for",
     "kubeconfig",
     "run_sync",
     "serve",
+    "virtual_loop",
 ]
 
-_MODULES: Final = {
-    "ADMIN": "kubelab.model.calls",
-    "ApiServer": "kubelab.server",
-    "AuditEntry": "kubelab.access.audit",
-    "AuditLog": "kubelab.access.audit",
-    "Caller": "kubelab.model.calls",
-    "Certificates": "kubelab.http.certificates",
-    "InProcessKube": "kubelab.inprocess",
-    "certificates_for": "kubelab.http.authority",
-    "kubeconfig": "kubelab.http.serving",
-    "run_sync": "kubelab.inprocess",
-    "serve": "kubelab.http.serving",
-}
-"""The module that defines each name. It is imported on first use, because serving needs more packages."""
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "ADMIN": "kubelab.model.calls",
+        "ApiServer": "kubelab.server",
+        "AuditEntry": "kubelab.access.audit",
+        "AuditLog": "kubelab.access.audit",
+        "Caller": "kubelab.model.calls",
+        "Certificates": "kubelab.http.certificates",
+        "InProcessKube": "kubelab.inprocess",
+        "ManualClock": "kubelab.clock",
+        "SeededEntropy": "kubelab.entropy",
+        "VirtualClock": "kubelab.clock",
+        "certificates_for": "kubelab.http.authority",
+        "kubeconfig": "kubelab.http.serving",
+        "run_sync": "kubelab.inprocess",
+        "serve": "kubelab.http.serving",
+        "virtual_loop": "kubelab.clock",
+    },
+)

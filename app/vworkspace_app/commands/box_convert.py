@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import attrs
 import yaml
-from purekube_convert import ConvertedBox, convert, definition_files
-from purekube_convert.result import BoxPath
 
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.places import Place
 from purekube.apimachinery.problems import index, join
 from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_convert import ConvertedBox, convert, definition_files
+from purekube_convert.result import BoxPath
 from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import LoadedBox, further_crds, load_text
 from purekube_run.process.errors import CommandError

@@ -4,16 +4,16 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from purekube_convert import Conversion, convert
-from purekube_convert.go_expressions import Scope, converted_text
-from purekube_convert.go_template import TemplateError, parse_template
-from purekube_convert.result import MOST
 
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.boxes.functions import FUNCTIONS
 from purekube.boxes.read import read_box
 from purekube.boxes.templates import pieces
 from purekube.cel import DYN, INT, STRING, CelType, Environment, Field, compile_expression
+from purekube_convert import Conversion, convert
+from purekube_convert.go_expressions import Scope, converted_text
+from purekube_convert.go_template import TemplateError, parse_template
+from purekube_convert.result import MOST
 
 TEXTS = st.sampled_from(
     [

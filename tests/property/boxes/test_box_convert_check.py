@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from purekube_convert import convert
 
 from purekube.boxes.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_convert import convert
 from tests.support.boxes import crd
 
 TEXTS = st.sampled_from(

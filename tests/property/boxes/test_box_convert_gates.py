@@ -6,14 +6,14 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from purekube_convert.go_expressions import Scope
-from purekube_convert.katalog_gates import conditions
-from purekube_convert.result import Problems
 
 from purekube.boxes.functions import FUNCTIONS
 from purekube.boxes.gates import expression_of, read_gate
 from purekube.cel import INT, STRING, Environment, Field, compile_expression
 from purekube.cel.types import BOOL, DYN, CelType
+from purekube_convert.go_expressions import Scope
+from purekube_convert.katalog_gates import conditions
+from purekube_convert.result import Problems
 
 FIELDS = {"text": Field(STRING), "number": Field(INT), "flag": Field(BOOL)}
 SPEC = CelType("spec", fields=FIELDS)

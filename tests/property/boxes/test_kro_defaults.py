@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from purekube_convert import convert
 
 from purekube.apimachinery.manifest import get_path
 from purekube.schema.compile import compile_schema
 from purekube.schema.defaults import apply_defaults
+from purekube_convert import convert
 
 NAMES = ("a", "b", "c")
 LEAVES = st.sampled_from(

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from purekube_convert import Conversion, ConvertedBox, convert
-from purekube_convert.rgd import rewrite
 
 from purekube.boxes.read import read_box
 from purekube.cel import CelSyntaxError
 from purekube.schema.compile import compile_schema
+from purekube_convert import Conversion, ConvertedBox, convert
+from purekube_convert.rgd import rewrite
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "${schema.metadata.name}"}}
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from purekube_convert import Conversion, convert, definition_files
 
 from purekube.boxes.read import read_box
+from purekube_convert import Conversion, convert, definition_files
 
 SPEC = {
     "type": "object",

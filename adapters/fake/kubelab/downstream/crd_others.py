@@ -5,7 +5,8 @@ from typing import Any, Final
 from kubelab.downstream.crd_workflow import workflow_spec, workflow_status
 from kubelab.downstream.kinds import WORKFLOW_TEMPLATE
 from kubelab.downstream.schema import QUANTITY, QUANTITY_PATTERN, object_schema
-from kubelab.flux.schema import (
+from kubelab.simulation.definitions import definition
+from kubelab.simulation.schema import (
     BOOLEAN,
     CONDITIONS,
     COUNT,
@@ -18,7 +19,6 @@ from kubelab.flux.schema import (
     record,
     string,
 )
-from kubelab.simulation.definitions import definition
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import (
     REPLICATION_DESTINATION,

@@ -4,8 +4,19 @@ from typing import Any, Final
 
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
 from kubelab.downstream.schema import LABEL_SELECTOR, nullable, object_schema
-from kubelab.flux.schema import BOOLEAN, DATE_TIME, INTEGER, STRING, STRINGS, TEXT_MAP, JsonSchema, enum, items, record
 from kubelab.simulation.definitions import definition
+from kubelab.simulation.schema import (
+    BOOLEAN,
+    DATE_TIME,
+    INTEGER,
+    STRING,
+    STRINGS,
+    TEXT_MAP,
+    JsonSchema,
+    enum,
+    items,
+    record,
+)
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 
 _LIST: Final = nullable(STRINGS)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kubelab.flux.schema import (
+from kubelab.simulation.schema import (
     BOOLEAN,
     COUNT,
     DATE_TIME,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kubelab.flux.schema import STRING, JsonSchema, items, record, string
+from kubelab.simulation.schema import STRING, JsonSchema, items, record, string
 
 _NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"

@@ -1,6 +1,6 @@
 """The HelmRelease's schema, part by part (`kubelab.flux.crds` explains what it declares and why)."""
 
-from kubelab.flux.schema import (
+from kubelab.simulation.schema import (
     ANYTHING,
     BOOLEAN,
     CONDITIONS,

@@ -8,7 +8,7 @@ server with these CRDs may prune or refuse what Flux's accept, and never the oth
 from typing import Any, Final
 
 from kubelab.flux.crd_helm_release import helm_release_spec, helm_release_status
-from kubelab.flux.schema import (
+from kubelab.simulation.schema import (
     ARTIFACT,
     BOOLEAN,
     CONDITIONS,

@@ -1,0 +1,74 @@
+"""The framework, pure: decisions about objects of any kind, and the pass that carries one out through a `KubeApi`.
+
+The doors of its rooms: `ports` (what it asks of the world, and the errors), `graph` (objects that depend on others),
+`composites`, `boxes` and `reconcilers` (three ways to write an operator), `cel`, `regex`, `schema`, `readiness`.
+"""
+
+from typing import TYPE_CHECKING
+
+from purekube.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from purekube.apimachinery.errors import OperatorError
+    from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+    from purekube.apimachinery.meta import Condition, ObjectMeta
+    from purekube.apimachinery.problems import ValidationProblems
+    from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+    from purekube.apimachinery.structuring import read_meta
+    from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, Finalizer, MergePatch, Snapshot
+    from purekube.controller.execute import PassRules
+    from purekube.controller.reconcile import ReconcileResult, run_pass
+    from purekube.controller.requeue import Requeue
+
+__all__ = [
+    "CUSTOM_RESOURCE_DEFINITION",
+    "NAMESPACE",
+    "Apply",
+    "Condition",
+    "Create",
+    "Decision",
+    "Delete",
+    "Failure",
+    "Finalizer",
+    "Kind",
+    "Manifest",
+    "MergePatch",
+    "ObjectMeta",
+    "ObjectRef",
+    "OperatorError",
+    "PassRules",
+    "ReconcileResult",
+    "Requeue",
+    "Snapshot",
+    "ValidationProblems",
+    "read_meta",
+    "run_pass",
+]
+
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "Apply": "purekube.controller.decision",
+        "CUSTOM_RESOURCE_DEFINITION": "purekube.apimachinery.resources",
+        "Condition": "purekube.apimachinery.meta",
+        "Create": "purekube.controller.decision",
+        "Decision": "purekube.controller.decision",
+        "Delete": "purekube.controller.decision",
+        "Failure": "purekube.controller.decision",
+        "Finalizer": "purekube.controller.decision",
+        "Kind": "purekube.apimachinery.manifest",
+        "Manifest": "purekube.apimachinery.manifest",
+        "MergePatch": "purekube.controller.decision",
+        "NAMESPACE": "purekube.apimachinery.resources",
+        "ObjectMeta": "purekube.apimachinery.meta",
+        "ObjectRef": "purekube.apimachinery.manifest",
+        "OperatorError": "purekube.apimachinery.errors",
+        "PassRules": "purekube.controller.execute",
+        "ReconcileResult": "purekube.controller.reconcile",
+        "Requeue": "purekube.controller.requeue",
+        "Snapshot": "purekube.controller.decision",
+        "ValidationProblems": "purekube.apimachinery.problems",
+        "read_meta": "purekube.apimachinery.structuring",
+        "run_pass": "purekube.controller.reconcile",
+    },
+)
