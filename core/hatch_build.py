@@ -1,0 +1,19 @@
+"""The build of purekube's wheel, which takes packages from two other folders of the repository.
+
+An editable installation refers to those folders (`dev-mode-dirs`); copies of them would go stale.
+"""
+
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ELSEWHERE = {"../adapters/kube/purekube_http": "purekube_http", "../app/purekube_run": "purekube_run"}
+
+
+class Elsewhere(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]
+    """The hook that adds the packages of other folders to a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add them, except where the wheel is for an editable installation."""
+        if version != "editable":
+            build_data["force_include"].update(ELSEWHERE)
