@@ -23,15 +23,15 @@ from purekube.controller.informer.machine import step
 from purekube.controller.informer.messages import PutObject
 from purekube.controller.informer.state import InformerState
 from purekube.controller.informer.store import ObjectStore
+from purekube.ports import KubeRequest, KubeVerb
 from purekube_http import KubeApiClient
-from purekube_http.errors import RequestInfo
 from purekube_http.watch import decode_line
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.process.clock import SystemClock
 
 OBJECTS = 1000
 CHUNK = 256 * 1024
-ASKED = RequestInfo("watch", HELM_RELEASE)
+ASKED = KubeRequest(KubeVerb.WATCH, HELM_RELEASE)
 
 
 def release(number: int, version: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import KindMissing
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
+from purekube.apimachinery.manifest import Kind, Manifest, canonical_json
 from purekube.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
@@ -40,7 +40,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.apimachinery.resources import CLUSTER as CLUSTER_KIND
 from purekube.controller.shard import WHOLE, Shard
-from purekube.ports import ListPage, WatchEvent, WatchEventType
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, ListPage, Send, WatchEvent, WatchEventType
 from purekube_run.process.clock import SystemClock
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -76,21 +76,6 @@ class Template:
     stamp: str = ""
 
 
-@attrs.define
-class Recorder:
-    """The API, and the manifest that was applied last of each kind."""
-
-    inner: InProcessKube
-    applied: dict[Kind, Manifest] = attrs.field(factory=dict)
-
-    async def apply(self, manifest: Manifest, *, kind: Kind, **given: Any) -> Manifest:
-        self.applied[kind] = manifest
-        return await self.inner.apply(manifest, kind=kind, **given)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 async def pilot() -> dict[str, Template]:
     """Return an instance at rest, its source, its release and their namespace, by plural."""
     clock, (name, space) = VirtualClock(), PILOT
@@ -103,16 +88,23 @@ async def pilot() -> dict[str, Template]:
     manifest = instance(name)
     manifest["metadata"]["namespace"] = manifest["spec"]["release"]["namespace"] = space
     await admin.create(manifest, kind=APPLICATION_INSTANCE, field_manager="odoo")
-    recorder: Any = Recorder(InProcessKube(server, sleep=clock.sleep))
+    last_applied: dict[Kind, Manifest] = {}
+
+    async def record(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.action == KubeVerb.APPLY:
+            last_applied[request.kind] = request.body
+        return await proceed(request)
+
+    api = InProcessKube(server, sleep=clock.sleep).through(record)
     async with anyio.create_task_group() as group:
         group.start_soon(run_flux, admin, clock)
-        group.start_soon(Manager(recorder, clock, OperatorSettings(Settings(cluster_id=CLUSTER))).run)
+        group.start_soon(Manager(api, clock, OperatorSettings(Settings(cluster_id=CLUSTER))).run)
         await anyio.sleep(600)
         group.cancel_scope.cancel()
     found = {}
     for kind in (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, NAMESPACE):
         live = next(one for one in (await admin.list(kind)).items if "pilot" in json.dumps(one["metadata"]))
-        applied = recorder.applied.get(kind)
+        applied = last_applied.get(kind, {})
         stamped = kind in (OCI_REPOSITORY, HELM_RELEASE)
         found[kind.plural] = _stamped(live, applied) if stamped else Template(json.dumps(live))
     return found
@@ -150,11 +142,15 @@ class MadeUp:
         uid: str = json.loads(self.templates[APPLICATION_INSTANCE.plural].live)["metadata"]["uid"]
         return uid
 
-    async def list(self, kind: Kind, *, limit: int = 0, continue_token: str = "", **_: Any) -> ListPage:
-        self.requests["list"] += 1
+    async def send(self, request: KubeRequest) -> Manifest:
+        self.requests[request.action] += 1
+        assert request.verb is KubeVerb.LIST, f"{request}: nothing is to be read live or written at rest"
+        limit, first = request.params["limit"], request.params["continue"]
         began = time.process_time()
         try:
-            return self._page(kind, limit or self.size, int(continue_token or 0))
+            page = self._page(request.kind, int(limit or self.size), int(first or 0))
+            meta = {"resourceVersion": page.resource_version, "continue": page.continue_token}
+            return {"items": page.items, "metadata": meta}
         finally:
             self.seconds += time.process_time() - began
             await anyio.sleep(0)
@@ -188,17 +184,10 @@ class MadeUp:
         text = text.replace(PILOT[0], name).replace(PILOT[1], space_of(name))
         return text.replace(uid, f"{number:08d}{uid[8:]}")
 
-    async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
         self.requests["watch"] += 1
         await anyio.sleep_forever()
         yield WatchEvent(WatchEventType.BOOKMARK, {})  # never reached: it makes this a generator
-
-    async def get(self, ref: ObjectRef) -> Manifest:
-        self.requests["get"] += 1
-        raise AssertionError(f"{ref} was read live, though it rests")
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name}: nothing is to be written at rest")
 
 
 @attrs.frozen
@@ -221,12 +210,12 @@ class Made:
 
 
 async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) -> Made:
-    api: Any = MadeUp(size, templates, [_established(one) for one in (*crd_manifests(), *flux_crds())])
+    transport = MadeUp(size, templates, [_established(one) for one in (*crd_manifests(), *flux_crds())])
     settings = OperatorSettings(Settings(cluster_id=CLUSTER), shard=shard, resync_seconds=1e9)
     clock = SystemClock()
     latest = LatestStats(ProcessStats(clock.monotonic()))
     telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
-    manager = Manager(api, clock, settings, telemetry=telemetry, random=lambda: 0.5)
+    manager = Manager(KubeApi(transport), clock, settings, telemetry=telemetry, random=lambda: 0.5)
     manager._cluster = None  # its status is a write, and about as large whatever the size
     empty, began = resident_megabytes(), time.process_time()
     pool = manager.worker_pools["applicationinstance"]
@@ -241,30 +230,30 @@ async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) ->
     async def look_at_the_loop() -> None:
         nonlocal blocked
         while True:
-            before, made = time.process_time(), api.seconds
+            before, made = time.process_time(), transport.seconds
             await anyio.sleep(0.01)
-            blocked = max(blocked, time.process_time() - before - (api.seconds - made))
+            blocked = max(blocked, time.process_time() - before - (transport.seconds - made))
 
     async with anyio.create_task_group() as group:
         group.start_soon(manager.run)
         group.start_soon(telemetry.run)
         group.start_soon(look_at_the_loop)
         await manager.wait_ready()
-        listed = time.process_time() - began - api.seconds
+        listed = time.process_time() - began - transport.seconds
         await looked_at(mine)
-        looked = time.process_time() - began - api.seconds
-        made, before = api.seconds, time.process_time()
+        looked = time.process_time() - began - transport.seconds
+        made, before = transport.seconds, time.process_time()
         for key in [*manager._instances.keys()]:
             pool.enqueue(key)
         await looked_at(2 * mine)
-        resync = time.process_time() - before - (api.seconds - made)
+        resync = time.process_time() - before - (transport.seconds - made)
         resident = resident_megabytes()
         counts = pool.stats()
         assert {label for label, count in counts.results.items() if count} <= {"success", "requeue_after"}, counts
         group.cancel_scope.cancel()
     return Made(
         size, str(shard), empty, resident, resident_megabytes(field="VmHWM"), listed, looked, resync,
-        sum(api.requests.values()), api.bytes / 1e6, mine, blocked,
+        sum(transport.requests.values()), transport.bytes / 1e6, mine, blocked,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
-from purekube.ports import KubeApi
+from purekube.ports import KubeApi, KubeRequest
 from purekube.versions import Converter
 from purekube_kit.cluster import Cluster, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
@@ -18,7 +18,7 @@ from purekube_kit.logs import keeping_logs
 from purekube_kit.process import Process
 from purekube_kit.record import Write
 from purekube_run.trials.cluster import SIMULATED, MemoryCluster, ready_of
-from purekube_run.trials.faults import Call, Crash, Fault, Schedule
+from purekube_run.trials.faults import Crash, Fault, Schedule
 
 T = TypeVar("T")
 
@@ -151,17 +151,15 @@ class FakeCluster(Cluster):
             self._loop.run_until_complete(asyncio.wait({process.task}))
             process.failure()
 
-    def _befalls(self, call: Call) -> Fault | None:
+    def _befalls(self, request: KubeRequest) -> Fault | None:
         self._version = self._memory.server.store.version
-        return self._board.befalls(call)
+        return self._board.befalls(request)
 
-    def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
-        if call.kind in _UNTOLD:
+    def _told(self, request: KubeRequest, answer: Manifest | None, error: BaseException | None) -> None:
+        if request.kind in _UNTOLD:
             return
-        ref = ObjectRef(call.kind, call.namespace, call.name)
         changed = self._memory.server.store.version != self._version
-        verb = call.verb.replace("_", " ")
-        write = Write(self.seconds, verb, ref, "" if error is None else str(error), changed)
+        write = Write(self.seconds, request.action, request.ref, "" if error is None else str(error), changed)
         self.writes.append(write)
         self._say(f"{write.told}{_said(write, answer)}")
 

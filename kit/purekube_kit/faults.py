@@ -10,20 +10,20 @@ import attrs
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from purekube.apimachinery.errors import Expired, Unavailable
 from purekube.apimachinery.manifest import Kind, metadata
-from purekube.ports import WatchEvent
-from purekube_run.trials.faults import Call, Crash, Fault, Schedule, Streams, calm
+from purekube.ports import KubeRequest, WatchEvent
+from purekube.ports.kube import WRITES
+from purekube_run.trials.faults import Crash, Fault, Schedule, Streams, calm
 
 Moment: TypeAlias = Literal["before", "after"]
 """The time of a fault: before or after the call had its effect."""
 
-_VERBS: Final[Mapping[str, tuple[str, ...]]] = {
-    "apply status": ("apply_status",),
-    "patch status": ("patch_status", "apply_status"),
+_ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "patch status": ("patch status", "apply status"),
     "patch": ("patch", "apply"),
-    "write": ("create", "update", "apply", "apply_status", "patch", "patch_status", "delete"),
+    "write": (*WRITES, "apply status", "patch status"),
 }
-"""The verbs that tests may use, with the port's calls that they mean; other verbs are names of calls."""
-VERBS: Final = ("get", "list", "create", "update", "apply", "delete", *_VERBS)
+"""The verbs of tests that mean more than the request of that name."""
+VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply status", *_ACTIONS)
 
 
 @attrs.frozen
@@ -34,10 +34,11 @@ class About:
     name: str = ""
     verb: str = ""
 
-    def concerns(self, call: Call) -> bool:
-        """Report whether a call is in the scope."""
-        verbs = _VERBS.get(self.verb, (self.verb,))
-        return self.kind in (None, call.kind) and self.name in ("", call.name) and (not self.verb or call.verb in verbs)
+    def concerns(self, request: KubeRequest) -> bool:
+        """Report whether a request is in the scope."""
+        if self.kind not in (None, request.kind) or self.name not in ("", request.name):
+            return False
+        return not self.verb or request.action in _ACTIONS.get(self.verb, (self.verb,))
 
 
 @attrs.define(eq=False)
@@ -110,15 +111,15 @@ class FaultBoard(Streams):
         self._healed.set()
         self._healed = asyncio.Event()
 
-    def befalls(self, call: Call) -> Fault | None:
+    def befalls(self, request: KubeRequest) -> Fault | None:
         """Return the fault of a call: the first one in effect whose scope it is in, else a random one."""
         for fault in self.active:
-            if fault.error is None or fault.left == 0 or not fault.about.concerns(call):
+            if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
                 continue
             if fault.left is not None:
                 fault.left -= 1
             return Fault(fault.error(), after=fault.moment == "after")
-        return self.background(call)
+        return self.background(request)
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
         """Delay or drop a watch event.

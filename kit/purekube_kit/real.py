@@ -15,7 +15,7 @@ from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, Work
 from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
-from purekube.ports import KubeApi, PatchType
+from purekube.ports import KubeApi, KubeRequest, PatchType
 from purekube.readiness import readiness
 from purekube_http import KubeApiClient, load_config
 from purekube_kit.cluster import SOMEBODY, Cluster
@@ -25,7 +25,7 @@ from purekube_kit.process import Process
 from purekube_kit.record import Write
 from purekube_run.process.clock import SystemClock
 from purekube_run.trials.cluster import SIMULATED
-from purekube_run.trials.faults import Call, Crash
+from purekube_run.trials.faults import Crash
 
 T = TypeVar("T")
 
@@ -163,11 +163,10 @@ class RealCluster(Cluster):
             self._loop.run_until_complete(asyncio.wait({process.task}))
             process.failure()
 
-    def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
-        if call.kind in _UNTOLD:
+    def _told(self, request: KubeRequest, answer: Manifest | None, error: BaseException | None) -> None:
+        if request.kind in _UNTOLD:
             return
-        ref = ObjectRef(call.kind, call.namespace, call.name)
-        write = Write(self.seconds, call.verb.replace("_", " "), ref, "" if error is None else str(error))
+        write = Write(self.seconds, request.action, request.ref, "" if error is None else str(error))
         self.writes.append(write)
         self._say(write.told)
 

@@ -16,8 +16,11 @@ import attrs
 
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import Kind, ObjectRef, ref_of
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.ports import KubeRequest, KubeVerb, Send
+from purekube.ports.kube import WRITES
+from purekube.ports.kube_api import left_of
 from tests.corpus.neutral import Json, to_data
 from tests.support.e2e_world import (
     AGENT_TOKEN,
@@ -42,7 +45,6 @@ from vworkspace_fake.controlplane import InProcessControlPlane
 
 __all__ = ["STORIES", "Story", "record"]
 
-_WRITES: Final = frozenset({"create", "update", "apply", "apply_status", "patch", "delete"})
 _MESSAGES: Final = frozenset({"ack", "status", "result", "events", "register", "rotate"})
 
 
@@ -58,28 +60,52 @@ class _Tap:
         call = getattr(self.port, name)
         return partial(self._taken, name, call) if name in self.names else call
 
-    async def _taken(self, name: str, call: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
-        kind = options.get("kind")
-        given = [_argument(one, kind) for one in args]
-        more = {key: to_data(one) for key, one in options.items() if key != "kind" and one}
-        line: dict[str, Any] = {"call": name, "given": given, **({"with": more} if more else {})}
+    async def _taken(self, name: str, call: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        line: dict[str, Any] = {"call": name, "given": [to_data(arg) for arg in args]}
         self.taken.append(line)
         try:
-            answer = await call(*args, **options)
+            return await call(*args)
         except OperatorError as error:
             line["error"] = to_data(error)
             raise
-        if isinstance(answer, Mapping) and "metadata" in answer:
-            line["resourceVersion"] = answer["metadata"].get("resourceVersion")
-        return answer
 
 
-def _argument(value: Any, kind: Kind | None) -> Json:
-    if isinstance(value, ObjectRef):
-        return _path(value)
-    if kind is not None and isinstance(value, Mapping):
-        return {_path(ref_of(value, kind)): to_data(value)}
-    return to_data(value)
+async def _written(taken: list[Json], request: KubeRequest, proceed: Send) -> Manifest:
+    """Take down a request that writes, with the resourceVersion of its answer or its error."""
+    if request.verb not in WRITES:
+        return await proceed(request)
+    applies_status = request.verb is KubeVerb.APPLY and request.subresource
+    line = {"call": "apply_status" if applies_status else request.verb.value, **_given(request)}
+    taken.append(line)
+    try:
+        answer = await proceed(request)
+    except OperatorError as error:
+        line["error"] = to_data(error)
+        raise
+    if request.verb is not KubeVerb.DELETE or left_of(answer) is not None:
+        line["resourceVersion"] = answer["metadata"].get("resourceVersion")
+    return answer
+
+
+def _given(request: KubeRequest) -> dict[str, Any]:
+    """Return the object of a request with its content, and the options that are set."""
+    path, body, params = _path(request.ref), to_data(request.body), request.params
+    writer = {"field_manager": params.get("fieldManager")}
+    match request.verb:
+        case KubeVerb.DELETE:
+            preconditions = body.get("preconditions", {})
+            more = {
+                "propagation": body["propagationPolicy"],
+                "resource_version": preconditions.get("resourceVersion"),
+                "uid": preconditions.get("uid"),
+            }
+            return {"given": [path], "with": {key: value for key, value in more.items() if value}}
+        case KubeVerb.PATCH:
+            more = {**writer, "patch_type": to_data(request.patch_type), "subresource": request.subresource}
+            return {"given": [path, body], "with": {key: value for key, value in more.items() if value}}
+        case _:
+            more = {**writer, "force": bool(params.get("force")), "dry_run": bool(params.get("dryRun"))}
+            return {"given": [{path: body}], "with": {key: value for key, value in more.items() if value}}
 
 
 def _path(ref: ObjectRef) -> str:
@@ -92,7 +118,7 @@ def record(story: "Story") -> list[Json]:
 
     @asynccontextmanager
     async def opening(world: World, settings: OperatorSettings) -> AsyncIterator[None]:
-        world.operator_witness.api = _Tap(world.operator_witness.api, _WRITES, taken)
+        world.operator_witness.api = world.operator_witness.api.through(partial(_written, taken))
         control: Any = _Tap(InProcessControlPlane(world.control, AGENT_TOKEN), _MESSAGES, taken)
         async with anyio.create_task_group() as group:
             await _start(group, world, control, settings)

@@ -5,7 +5,6 @@ of an engine need it, everything else goes on.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 import pytest
@@ -15,8 +14,8 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
-from purekube.ports import ListPage
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send
 from tests.e2e.test_cluster_status import QUICK, told
 from tests.e2e.test_cluster_status import said as conditions
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, World, instance
@@ -34,16 +33,19 @@ pytestmark = pytest.mark.slow
 COMMAND = "vworkspace-operator manifests --rbac-only | kubectl apply --server-side -f -"
 
 
-class Restricted(InProcessKube):
+class Restricted(KubeApi):
     """An API server on which the operator may not list these kinds; it says so as every authorizer does."""
 
-    denied: frozenset[Kind] = frozenset()
+    def __init__(self, api: KubeApi, denied: frozenset[Kind]) -> None:
+        super().__init__(api.through(self._authorize).transport)
+        self.denied = denied
 
-    async def list(self, kind: Kind, **named: Any) -> ListPage:
-        if kind in self.denied:
+    async def _authorize(self, request: KubeRequest, proceed: Send) -> Manifest:
+        kind = request.kind
+        if request.verb is KubeVerb.LIST and kind in self.denied:
             where = f'"{kind.plural}" in API group "{kind.group}" at the cluster scope'
             raise Forbidden(f'{kind.crd_name} is forbidden: User "{OPERATOR}" cannot list resource {where}')
-        return await super().list(kind, **named)
+        return await proceed(request)
 
 
 Story = Callable[[World, Restricted], Awaitable[None]]
@@ -54,8 +56,8 @@ def beside(story: Story, *denied: Kind, agent: bool = True) -> None:
 
     async def main() -> None:
         world = World.create(VirtualClock(), QUICK_FLUX)
-        api = Restricted(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
-        api.denied = frozenset(denied)
+        whole = InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
+        api = Restricted(whole, frozenset(denied))
         credentials = Live(Credentials(url="https://odoo.example.com", cluster_id=CLUSTER))
         options = AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), MemoryJobStore())
         manager = Manager(

@@ -9,7 +9,7 @@ import pytest
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.informer.store import ObjectStore
-from purekube.ports import WatchEvent
+from purekube.ports import KubeRequest, Watch, WatchEvent
 from purekube_run.controller.informer import InformerRunner
 from tests.support.e2e_world import INSTANCE, RELEASE, SOURCE, World
 from tests.support.recording_client import Witness
@@ -21,15 +21,15 @@ def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent(
 ) -> None:
     """The edit that the operator's own agent wrote went unseen for more than 100 seconds."""
     silent = [False]
-    whole = Witness.watch
+    whole = Witness._watch
 
-    async def watch(self: Witness, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
-        async for event in whole(self, kind, **options):
+    async def watch(self: Witness, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
+        async for event in whole(self, request, proceed):
             if silent[0]:
                 await anyio.sleep_forever()
             yield event
 
-    monkeypatch.setattr(Witness, "watch", watch)
+    monkeypatch.setattr(Witness, "_watch", watch)
 
     async def story(world: World) -> None:
         await world.ready()
@@ -56,17 +56,17 @@ def test_half_open_watches_are_left_for_others_within_a_minute_and_a_half(
     """Open streams fall silent for good, new ones work: an edit by somebody else is seen when bookmarks are overdue."""
     opened: list[int] = []
     deaf_until = [0]
-    whole = Witness.watch
+    whole = Witness._watch
 
-    async def watch(self: Witness, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def watch(self: Witness, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
         number = len(opened)
         opened.append(number)
-        async for event in whole(self, kind, **options):
+        async for event in whole(self, request, proceed):
             if number < deaf_until[0]:
                 await anyio.sleep_forever()
             yield event
 
-    monkeypatch.setattr(Witness, "watch", watch)
+    monkeypatch.setattr(Witness, "_watch", watch)
 
     async def story(world: World) -> None:
         await world.ready()

@@ -5,7 +5,7 @@ the embedded application without sockets; those with the API server are calls of
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from email.utils import format_datetime
 from enum import StrEnum
@@ -15,6 +15,8 @@ import attrs
 import httpx2
 
 from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import Manifest
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Layer, Send
 
 __all__ = ["HTTP_FAULTS", "KUBE_FAULTS", "Fault", "FaultyTransport", "Network", "SlowKube", "Trouble"]
 
@@ -185,28 +187,23 @@ def _again(request: httpx2.Request) -> httpx2.Request:
     )
 
 
-class SlowKube:
-    """The `KubeApi` of one process, a few milliseconds away. `effect` performs a call and notes what it did.
+async def pass_on(request: KubeRequest, proceed: Send) -> Manifest:
+    """Perform a request as it is."""
+    return await proceed(request)
+
+
+class SlowKube(KubeApi):
+    """The `KubeApi` of one process, a few milliseconds away. `effect` performs a request and notes what it did.
 
     A request that was sent is performed even when the process that sent it has ended.
     """
 
-    def __init__(self, api: Any, network: Network, effect: Callable[[str, Any, Any], Awaitable[Any]]) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi, network: Network, effect: Layer = pass_on) -> None:
+        super().__init__(api.through(effect).through(self._exchange).transport)
         self._network = network
-        self._effect = effect
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "watch":
-            return self._api.watch
-
-        async def call(*args: Any, **named: Any) -> Any:
-            return await self._exchange(name, args, named)
-
-        return call
-
-    async def _exchange(self, name: str, args: Any, named: Any) -> Any:
-        trouble = self._network.take(f"kube {name}", KUBE_FAULTS)
+    async def _exchange(self, request: KubeRequest, proceed: Send) -> Manifest:
+        trouble = self._network.take(f"kube {request.action}", KUBE_FAULTS)
         if trouble is Trouble.CRASH:
             await self._network.end()
         if trouble in (Trouble.LOST_REQUEST, Trouble.BROKEN, Trouble.TOO_MANY):
@@ -214,8 +211,8 @@ class SlowKube:
             wish = 3.0 if trouble is Trouble.TOO_MANY else None
             raise Unavailable("no answer", retry_after=wish, may_have_happened=False)
         # What would not be refused when it comes too late is given up by the network, not delivered late.
-        late = 15.0 if trouble is Trouble.LATE and _is_guarded(name, args, named) else 0.003
-        sent = asyncio.ensure_future(self._delivered(late, name, args, named))
+        late = 15.0 if trouble is Trouble.LATE and _is_guarded(request) else 0.003
+        sent = asyncio.ensure_future(self._delivered(late, request, proceed))
         try:
             async with asyncio.timeout(10):
                 found = await asyncio.shield(sent)
@@ -229,12 +226,12 @@ class SlowKube:
             await asyncio.sleep(8)
         return found
 
-    async def _delivered(self, delay: float, name: str, args: Any, named: Any) -> Any:
+    async def _delivered(self, delay: float, request: KubeRequest, proceed: Send) -> Manifest:
         await asyncio.sleep(delay)
-        return await self._effect(name, args, named)
+        return await proceed(request)
 
 
-def _is_guarded(name: str, args: Any, named: Any) -> bool:
-    if name == "apply":
-        return "uid" in args[0]["metadata"]
-    return name in ("update", "delete")
+def _is_guarded(request: KubeRequest) -> bool:
+    if request.action == "apply":
+        return "uid" in request.body["metadata"]
+    return request.verb in (KubeVerb.UPDATE, KubeVerb.DELETE)

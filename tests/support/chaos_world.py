@@ -25,7 +25,7 @@ from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from purekube.ports import PatchType, WatchEventType
+from purekube.ports import KubeRequest, PatchType, Send, WatchEventType
 from tests.support.builders import NAMESPACE, condition
 from tests.support.chaos_network import FaultyTransport, Network, SlowKube, Trouble
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance
@@ -134,17 +134,14 @@ class Replica:
         issued = await self.control.rotate()
         self.world.secret = str(issued["token"])
 
-    async def _effect(self, name: str, args: Any, named: Any) -> Any:
-        """What the API server does for a call of this process."""
-        call = getattr(self.world.kube, name)
-        is_instance = (named.get("kind") or getattr(args[0], "kind", None)) == APPLICATION_INSTANCE
-        if not is_instance or name not in ("apply", "delete"):
-            return await call(*args, **named)
-        ref = args[0] if name == "delete" else ref_of(args[0], APPLICATION_INSTANCE)
-        before = self.world.find(ref)
-        found = await call(*args, **named)
-        self._note(name, ref, before, self.world.find(ref))
-        return found
+    async def _effect(self, request: KubeRequest, proceed: Send) -> Manifest:
+        """Perform a request of this process, and note what it did to an instance."""
+        if request.kind != APPLICATION_INSTANCE or request.action not in ("apply", "delete"):
+            return await proceed(request)
+        before = self.world.find(request.ref)
+        answer = await proceed(request)
+        self._note(request.action, request.ref, before, self.world.find(request.ref))
+        return answer
 
     def _note(self, verb: str, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
         if verb == "apply":

@@ -135,7 +135,7 @@ class Process:
     def __init__(self, world: "ControllerChaos") -> None:
         self.world = world
         self.network = Network(world.loop.now, self.die, lambda: None)
-        self.kube: Any = SlowKube(world.kube, self.network, self._effect)
+        self.kube = SlowKube(world.kube, self.network)
         self._main = world.loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -146,9 +146,6 @@ class Process:
         async with anyio.create_task_group() as group:
             group.start_soon(made.run, _at_once)
             group.start_soon(events.run)
-
-    async def _effect(self, name: str, args: Any, named: Any) -> Any:
-        return await getattr(self.world.kube, name)(*args, **named)
 
     def die(self) -> None:
         """SIGKILL: nothing of it runs any more."""

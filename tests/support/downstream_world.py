@@ -25,7 +25,7 @@ from purekube.apimachinery.resources import (
     VOLUME_SNAPSHOT_CLASS,
     WORKFLOW,
 )
-from purekube.ports import PatchType, Propagation, WatchEventType
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Propagation, Send, WatchEventType
 from tests.support.passing_time import go_on, settle
 
 __all__ = [
@@ -106,18 +106,13 @@ def claim(name: str = "data", **spec: Any) -> dict[str, Any]:
     return _of(PERSISTENT_VOLUME_CLAIM, name, given)
 
 
-class KeepingKube(InProcessKube):
-    """The server, watched for pruning: whatever a controller writes must be in the answer, field by field."""
-
-    async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
-    ) -> Manifest:
-        answer = await super().patch(
-            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
-        )
-        lost = list(_lost(patch, answer, str(ref)))
+async def keeping(request: KubeRequest, proceed: Send) -> Manifest:
+    """Watch the server for pruning: whatever a controller patches must be in the answer, field by field."""
+    answer = await proceed(request)
+    if request.verb is KubeVerb.PATCH:
+        lost = list(_lost(request.body, answer, str(request.ref)))
         assert not lost, f"the CRD does not keep {lost}"
-        return answer
+    return answer
 
 
 def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
@@ -154,7 +149,7 @@ class DownstreamWorld:
             run_sync(self.api.create(NAMESPACE.manifest(namespace), kind=NAMESPACE, field_manager="test"))
         account = SERVICE_ACCOUNT.manifest("runner", NS)
         run_sync(self.api.create(account, kind=SERVICE_ACCOUNT, field_manager="test"))
-        self.simulator = DownstreamSimulator(KeepingKube(self.server), behaviour, names=names)
+        self.simulator = DownstreamSimulator(InProcessKube(self.server).through(keeping), behaviour, names=names)
         served = {crd["spec"]["names"]["kind"] for crd in definitions}
         builtin = {JOB.kind, PERSISTENT_VOLUME_CLAIM.kind, SECRET.kind}
         kinds = [kind for kind, _ in self.simulator.watched if kind.kind in served | builtin]

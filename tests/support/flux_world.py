@@ -17,7 +17,7 @@ from purekube.apimachinery.resources import (
     NAMESPACE,
     OCI_REPOSITORY,
 )
-from purekube.ports import PatchType, WatchEventType
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Send, WatchEventType
 from tests.support.passing_time import go_on, settle
 
 __all__ = [
@@ -72,18 +72,13 @@ def helm_release(*, classic: str = "", **spec: Any) -> dict[str, Any]:
     return {**HELM_RELEASE.manifest(NAME, ORG), "spec": body}
 
 
-class KeepingKube(InProcessKube):
-    """The server, watched for pruning: whatever Flux patches must be in the answer, field by field."""
-
-    async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
-    ) -> Manifest:
-        answer = await super().patch(
-            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
-        )
-        lost = list(_lost(patch, answer, str(ref)))
+async def keeping(request: KubeRequest, proceed: Send) -> Manifest:
+    """Watch the server for pruning: whatever a controller patches must be in the answer, field by field."""
+    answer = await proceed(request)
+    if request.verb is KubeVerb.PATCH:
+        lost = list(_lost(request.body, answer, str(request.ref)))
         assert not lost, f"the CRD does not keep {lost}"
-        return answer
+    return answer
 
 
 def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
@@ -111,7 +106,7 @@ class FluxWorld:
         for crd in crds or flux_crds():
             run_sync(self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
         run_sync(self.api.create(NAMESPACE.manifest(ORG), kind=NAMESPACE, field_manager="test"))
-        self.flux = FluxSimulator(KeepingKube(self.server), behaviour)
+        self.flux = FluxSimulator(InProcessKube(self.server).through(keeping), behaviour)
         self._watches = {kind: self.api.open_watch(kind) for kind in (HELM_RELEASE, OCI_REPOSITORY)}
 
     def apply(self, manifest: Manifest, kind: Kind) -> Manifest:

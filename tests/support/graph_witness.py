@@ -5,7 +5,7 @@ import attrs
 from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.graph import ApplyPolicy, Until
-from tests.support.faulty_kube import Crash
+from purekube_run.trials.faults import Crash
 from tests.support.graph_world import MARKS, SHOP, GraphWorld, NodeSpec
 
 ERRORS: dict[str, OperatorError] = {

@@ -48,7 +48,7 @@ from purekube.graph import (
     plan,
     teardown,
 )
-from purekube.ports import KubernetesEvent, PatchType, Propagation
+from purekube.ports import KubeApi, KubeRequest, KubernetesEvent, PatchType, Propagation, Send
 from purekube.schema import compile_schema
 from tests.support.apiserver_world import crd
 
@@ -285,43 +285,22 @@ class NoEvents:
         """Forget it."""
 
 
-class RefusingKube:
+class RefusingKube(KubeApi):
     """A face of the API server that refuses what `rule` says, by verb and object, before it has an effect."""
 
-    def __init__(self, api: InProcessKube, rule: Callable[[str, ObjectRef], OperatorError | None]) -> None:
-        self.api, self.rule = api, rule
+    def __init__(self, api: KubeApi, rule: Callable[[str, ObjectRef], OperatorError | None]) -> None:
+        super().__init__(api.through(self._ask).transport)
+        self.rule = rule
         self.writes: list[tuple[str, ObjectRef]] = []
         """What came through."""
 
-    def _ask(self, verb: str, ref: ObjectRef) -> None:
-        if (error := self.rule(verb, ref)) is not None:
+    async def _ask(self, request: KubeRequest, proceed: Send) -> Manifest:
+        verb = "status" if request.subresource else request.verb.value
+        if (error := self.rule(verb, request.ref)) is not None:
             raise error
-        if verb != "get":
-            self.writes.append((verb, ref))
-
-    async def get(self, ref: ObjectRef) -> Manifest:
-        self._ask("get", ref)
-        return await self.api.get(ref)
-
-    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
-        self._ask("apply", ref_of(manifest, kind))
-        return await self.api.apply(manifest, kind=kind, **options)
-
-    async def apply_status(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
-        self._ask("status", ref_of(manifest, kind))
-        return await self.api.apply_status(manifest, kind=kind, **options)
-
-    async def create(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
-        self._ask("create", ref_of(manifest, kind))
-        return await self.api.create(manifest, kind=kind, **options)
-
-    async def patch(self, ref: ObjectRef, patch: Any, **options: Any) -> Manifest:
-        self._ask("patch", ref)
-        return await self.api.patch(ref, patch, **options)
-
-    async def delete(self, ref: ObjectRef, **options: Any) -> Manifest | None:
-        self._ask("delete", ref)
-        return await self.api.delete(ref, **options)
+        if request.writes:
+            self.writes.append((verb, request.ref))
+        return await proceed(request)
 
 
 @attrs.define

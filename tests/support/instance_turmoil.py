@@ -27,7 +27,7 @@ from kubelab.flux import (
 )
 from kubelab.flux import FluxOutcome as Ending
 from kubelab.flux.behaviour import HelmTarget, PullRequest
-from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, ref_of
 from purekube.apimachinery.resources import (
@@ -42,7 +42,7 @@ from purekube.apimachinery.resources import (
 from purekube.controller.decision import Decision
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.requeue import REFUSED_SECONDS, Requeue, RequeuePace
-from purekube.ports import ListPage, PatchType, Propagation
+from purekube.ports import KubeRequest, PatchType, Propagation, Send
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -66,49 +66,21 @@ class Crashed(Exception):
 
 @attrs.define
 class Interrupted:
-    """A face of the API server that fails at one call, before or after its effect, or from there on."""
+    """A layer that fails at one call, before or after its effect, or from there on."""
 
-    inner: InProcessKube
     calls: int
     happens: bool
     error: Callable[[], Exception]
     lasting: bool = False
     hit: bool = False
 
-    async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.get, ref, **options))
-
-    async def list(self, kind: Kind, **options: Any) -> ListPage:
-        return cast(ListPage, await self._call(self.inner.list, kind, **options))
-
-    def watch(self, kind: Kind, **options: Any) -> Any:
-        raise NotImplementedError("a pass opens no watch")
-
-    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.create, manifest, **options))
-
-    async def update(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.update, manifest, **options))
-
-    async def apply(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.apply, manifest, **options))
-
-    async def apply_status(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.apply_status, manifest, **options))
-
-    async def patch(self, ref: ObjectRef, patch: Any, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.patch, ref, patch, **options))
-
-    async def delete(self, ref: ObjectRef, **options: Any) -> Manifest | None:
-        return cast(Manifest | None, await self._call(self.inner.delete, ref, **options))
-
-    async def _call(self, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
         self.calls -= 1
         if self.calls >= 0 or (self.hit and not self.lasting):
-            return await verb(*args, **options)
+            return await proceed(request)
         first, self.hit = not self.hit, True
         if first and self.happens:
-            await verb(*args, **options)
+            await proceed(request)
         raise self.error()
 
 
@@ -406,7 +378,7 @@ class Turmoil(Simulation):
 
     def interrupted(self, ref: ObjectRef, face: Interrupted) -> ReconcileResult | None:
         """One pass through a failing face. What a process death or a failed read leaves is no result."""
-        whole, self.api = self.api, cast(InProcessKube, face)
+        whole, self.api = self.api, self.api.through(face.send)
         try:
             return self.reconcile(ref)
         except (Crashed, Unavailable):

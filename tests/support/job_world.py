@@ -19,8 +19,8 @@ from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURC
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.controller.machine import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
+from purekube_run.trials.faults import Crash, Fault, FaultyKube, calm
 from tests.support.builders import NAMESPACE, condition
-from tests.support.faulty_kube import Crash, Cut, FaultyKube, calm
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
@@ -135,17 +135,17 @@ class World:
         answer = m.StepFailed(effect.job_id, "unavailable") if fault == "before" else self._act(effect)
         self.feed(m.StepFailed(effect.job_id, "unanswered") if fault else answer)
 
-    def perform_cut(self, at: int, number: int, cut: Cut) -> None:
-        """Perform the pending effect `at` on the cluster or the job store, with `cut` at the call of that number."""
+    def perform_cut(self, at: int, number: int, fault: Fault) -> None:
+        """Perform the pending effect `at` on the cluster or the job store, with `fault` at the call of that number."""
         effect = self.pending.pop(at)
-        self.faulty.strike_at(number, cut)
+        self.faulty.strike_at(number, fault)
         try:
             answer = self._act(effect)
         except Crash:
-            self.faulty.fault = calm
+            self.faulty.schedule = calm
             self.start()
         else:
-            self.faulty.fault = calm
+            self.faulty.schedule = calm
             self.feed(answer)
 
     def _act(self, effect: Any) -> m.JobEvent:

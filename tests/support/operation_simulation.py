@@ -35,7 +35,7 @@ from purekube.apimachinery.resources import (
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.ports import ListPage, PatchType
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
 from tests.support.instance_worlds import CLUSTER
 from tests.support.operation_worlds import (
     APPROVAL_SECRET,
@@ -77,38 +77,22 @@ class Died(Exception):
 class Dying(InProcessKube):
     """Stops at the `fatal`-th write: before it, or after the server has done it."""
 
-    fatal: int = -1
-    after: bool = False
+    def __init__(self, server: ApiServer, caller: Caller) -> None:
+        super().__init__(server, caller=caller)
+        self.fatal = -1
+        self.after = False
+        self.transport = self.through(self._die).transport
 
-    def _count(self) -> bool:
+    async def _die(self, request: KubeRequest, proceed: Send) -> Manifest:
+        if not request.writes:
+            return await proceed(request)
         self.fatal -= 1
         if self.fatal == -1 and not self.after:
             self.fatal = -10
             raise Died
-        return self.fatal == -1
-
-    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        return self._die_if(self._count(), await super().create(manifest, kind=kind, field_manager=field_manager))
-
-    async def patch(self, ref: ObjectRef, patch: Any, **more: Any) -> Manifest:
-        return self._die_if(self._count(), await super().patch(ref, patch, **more))
-
-    async def apply_status(
-        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
-    ) -> Manifest:
-        now = self._count()
-        return self._die_if(
-            now, await super().apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
-        )
-
-    async def delete(self, ref: ObjectRef, **more: Any) -> Manifest | None:
-        now = self._count()
-        left = await super().delete(ref, **more)
-        self._die_if(now, {})
-        return left
-
-    def _die_if(self, now: bool, answer: Manifest) -> Manifest:
-        if now:
+        dies = self.fatal == -1
+        answer = await proceed(request)
+        if dies:
             self.fatal = -10
             raise Died
         return answer
@@ -119,34 +103,15 @@ class _Turn:
         yield
 
 
-class Pausing(InProcessKube):
-    """Suspends before every call but a create, so that a test decides whose call is next.
+async def pausing(request: KubeRequest, proceed: Send) -> Manifest:
+    """Suspend before every call but a create, so that a test decides whose call is next.
 
     A create follows at once on the look that confirms its reason; that no other process comes between is the fence's
     to see to.
     """
-
-    async def get(self, ref: ObjectRef, **more: Any) -> Manifest:
+    if request.verb is not KubeVerb.CREATE:
         await _Turn()
-        return await super().get(ref, **more)
-
-    async def list(self, kind: Kind, **more: Any) -> ListPage:
-        await _Turn()
-        return await super().list(kind, **more)
-
-    async def patch(self, ref: ObjectRef, patch: Any, **more: Any) -> Manifest:
-        await _Turn()
-        return await super().patch(ref, patch, **more)
-
-    async def apply_status(
-        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
-    ) -> Manifest:
-        await _Turn()
-        return await super().apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
-
-    async def delete(self, ref: ObjectRef, **more: Any) -> Manifest | None:
-        await _Turn()
-        return await super().delete(ref, **more)
+    return await proceed(request)
 
 
 @attrs.frozen
@@ -364,4 +329,4 @@ COMPLETE: Mapping[str, Any] = {
 }
 """The status of a Job that did its work, as an API server lets a controller write it."""
 
-__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "Pausing", "View", "moment"]
+__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "View", "moment", "pausing"]

@@ -1,7 +1,6 @@
 """The operator's process as a story handles it: begun, cut off in the middle of a call, and begun anew."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 import attrs
@@ -9,7 +8,7 @@ from anyio.abc import TaskGroup
 
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.ports import KubeApi
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send
 from tests.support.patience import PATIENCE
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.manager import Manager
@@ -39,30 +38,17 @@ class Lever:
         await self.begin_anew()
 
 
-class Forgetful:
+class Forgetful(KubeApi):
     """A `KubeApi` whose answers come late (`Lever.delay`), or not at all (`breaks`, `hang_after_create`)."""
 
     def __init__(self, api: KubeApi, lever: Lever) -> None:
-        self._api = api
+        super().__init__(api.through(self._delayed).transport)
         self._lever = lever
 
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._api, name)
-        if name == "watch" or (self._lever.delay is None and self._lever.breaks is None):
-            return call
-
-        async def late(*args: Any, **more: Any) -> Any:
-            await self._pause()
-            answer = await call(*args, **more)
-            await self._pause()
-            return answer
-
-        return late
-
-    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+    async def _delayed(self, request: KubeRequest, proceed: Send) -> Manifest:
         await self._pause()
-        answer = await self._api.create(manifest, kind=kind, field_manager=field_manager)
-        if kind == self._lever.hang_after_create:
+        answer = await proceed(request)
+        if request.verb is KubeVerb.CREATE and request.kind == self._lever.hang_after_create:
             self._lever.hung = True
             await anyio.sleep_forever()
         await self._pause()

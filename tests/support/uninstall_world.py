@@ -4,15 +4,15 @@ Each of the first two is a coroutine that stops before every request that it mak
 as a process that is killed. Nothing is random, nothing waits: the test decides who makes the next request.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from types import coroutine
-from typing import Any, cast
+from typing import Any
 
 import attrs
 
-from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
@@ -26,7 +26,7 @@ from purekube.apimachinery.resources import (
 from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
-from purekube.ports import ListPage
+from purekube.ports import KubeRequest, Send
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import NS, Simulation
 from vworkspace_app.install import InstallOptions, tenant
@@ -57,45 +57,10 @@ def turn() -> Generator[None, None, None]:
     yield
 
 
-@attrs.frozen
-class Stepwise:
-    """A face of the API server before which its caller stops at every request."""
-
-    inner: InProcessKube
-
-    def impersonating(self, account: ObjectRef) -> "Stepwise":
-        return Stepwise(self.inner.impersonating(account))
-
-    async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.get, ref, **options))
-
-    async def list(self, kind: Kind, **options: Any) -> ListPage:
-        return cast(ListPage, await self._call(self.inner.list, kind, **options))
-
-    def watch(self, kind: Kind, **options: Any) -> Any:
-        raise NotImplementedError("nobody here watches")
-
-    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.create, manifest, **options))
-
-    async def update(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.update, manifest, **options))
-
-    async def apply(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.apply, manifest, **options))
-
-    async def apply_status(self, manifest: Manifest, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.apply_status, manifest, **options))
-
-    async def patch(self, ref: ObjectRef, patch: Any, **options: Any) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.patch, ref, patch, **options))
-
-    async def delete(self, ref: ObjectRef, **options: Any) -> Manifest | None:
-        return cast(Manifest | None, await self._call(self.inner.delete, ref, **options))
-
-    async def _call(self, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        await turn()
-        return await verb(*args, **options)
+async def stepwise(request: KubeRequest, proceed: Send) -> Manifest:
+    """Stop the caller before the request, until it is its turn again."""
+    await turn()
+    return await proceed(request)
 
 
 @attrs.define(eq=False)
@@ -243,7 +208,7 @@ class Uninstalling(Simulation):
         return Actor(self._pass(copy))
 
     async def _pass(self, copy: Manifest) -> None:
-        api = Stepwise(self.api)
+        api = self.api.through(stepwise)
         source = read_application_instance(copy)
         observed = await observe_live(api, source)
         rules = PassRules(
@@ -266,7 +231,7 @@ class Uninstalling(Simulation):
         return Actor(self._uninstall(keep_applications))
 
     async def _uninstall(self, keep_applications: bool) -> None:
-        api = Stepwise(self.admin)
+        api = self.admin.through(stepwise)
         inventory = await take_inventory(api, OWN_NS)
         waiting = Waiting(600, lambda: self.now, self._sleep)
         for step in steps_of(api, inventory, waiting, keep_applications=keep_applications):

@@ -28,9 +28,10 @@ from purekube.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from purekube.apimachinery.manifest import Json, Kind, get_path
+from purekube.apimachinery.manifest import Json, get_path
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
+from purekube.ports import KubeRequest
 from purekube_http.conflicts import field_conflicts
 
 _MESSAGE_LIMIT = 1024
@@ -38,20 +39,6 @@ _BODY_EXCERPT = 200
 
 # Server errors that no retry cures, only another content (S-15 to S-17, W-37).
 _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
-
-
-@attrs.frozen
-class RequestInfo:
-    """The subject of a request: enough for messages, and to distinguish the meanings of a 404."""
-
-    verb: str
-    kind: Kind
-    namespace: str | None = None
-    name: str = ""
-
-    def __str__(self) -> str:
-        where = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.verb} {self.kind.kind} {where}".rstrip()
 
 
 @attrs.frozen
@@ -97,9 +84,9 @@ class ServerResponse:
         return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
 
 
-def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
+def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
     """Return the core's error for an answer that is not a success. Never raises."""
-    said = f"{info}: {response.message}".rstrip()
+    said = f"{request}: {response.message}".rstrip()
     match response.code:
         case 401:
             return Unauthorized(said)
@@ -111,62 +98,62 @@ def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
             terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in response.causes)
             return Forbidden(said, namespace_terminating=terminating)
         case 404:
-            return _not_found(info, response, said)
+            return _not_found(request, response, said)
         case 409:
             return _conflict(response, said)
         case 410:
             return Expired(said)
         case 400 | 413 | 422:
-            return _invalid(info, response, said)
+            return _invalid(request, response, said)
         case 408 | 429:
             return Unavailable(said, retry_after=response.retry_after, status=response.code)
         case code if code >= 500:
-            return _server_error(info, response, said)
+            return _server_error(request, response, said)
         case code:
             return Permanent(said, status=code)
 
 
-def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
+def in_stream_error(request: KubeRequest, status: Json) -> OperatorError:
     """Return the error for an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
-    message = f"{info}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
+    message = f"{request}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
     code = get_path(status, "code")
     if code == 410 or get_path(status, "reason") in ("Expired", "Gone"):
         return Expired(message)
     return Unavailable(message, status=code if isinstance(code, int) else None)
 
 
-def transport_error(info: RequestInfo, error: Exception) -> OperatorError:
+def transport_error(request: KubeRequest, error: Exception) -> OperatorError:
     """Return the error for a request without a complete answer.
 
     Texts of protocol errors may include header values, tokens among them: such errors are named, not quoted.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return _no_answer(info, "connect timeout", may_have_happened=False)
+            return _no_answer(request, "connect timeout", may_have_happened=False)
         case TimeoutError():
-            return _no_answer(info, "read timeout")
+            return _no_answer(request, "read timeout")
         case aiohttp.ClientConnectorCertificateError():
-            return _no_answer(info, "the server's certificate is not trusted", _why(error), may_have_happened=False)
+            return _no_answer(request, "the server's certificate is not trusted", _why(error), may_have_happened=False)
         case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
-            return _no_answer(info, "connect error", _why(error), may_have_happened=False)
+            return _no_answer(request, "connect error", _why(error), may_have_happened=False)
         case aiohttp.ServerDisconnectedError():
-            return _no_answer(info, "the server closed the connection without an answer")
+            return _no_answer(request, "the server closed the connection without an answer")
         case aiohttp.ClientResponseError():
-            return _no_answer(info, "the answer is not HTTP")
+            return _no_answer(request, "the answer is not HTTP")
         case _:
-            return _no_answer(info, "the connection broke", _why(error))
+            return _no_answer(request, "the connection broke", _why(error))
 
 
-def _no_answer(info: RequestInfo, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
-    return Unavailable(f"{info}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
+def _no_answer(request: KubeRequest, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
+    return Unavailable(f"{request}: {what}: {why}".removesuffix(": "), may_have_happened=may_have_happened)
 
 
-def _not_found(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+def _not_found(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
     if response.status is None:
         # The API server's own router answers an unserved group or resource in plain text (W-38); any other page, say a
         # proxy's HTML, reveals nothing about what the cluster serves.
         if response.content_type in ("text/plain", ""):
-            return KindMissing(f"{info}: the API server does not serve {info.kind.crd_name}")
+            return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
         return Unavailable(said, status=404)
     if not get_path(response.status, "details", "name"):
         return KindMissing(said)
@@ -180,28 +167,28 @@ def _conflict(response: ServerResponse, said: str) -> OperatorError:
     return Conflict(said, conflicts) if conflicts else Stale(said)
 
 
-def _invalid(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+def _invalid(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
     if response.status is None and response.code == 400:
         return Permanent(said, status=400)
     causes = tuple(
         StatusCause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
         for cause in response.causes
     )
-    return _without_values(info, said, causes)
+    return _without_values(request, said, causes)
 
 
-def _without_values(info: RequestInfo, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
+def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
     """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
-    if info.kind != SECRET:
+    if request.kind != SECRET:
         return Invalid(said, causes)
     fields = ", ".join(cause.field for cause in causes) or "not said which field"
     hidden = tuple(attrs.evolve(cause, message="refused (value withheld)") for cause in causes)
-    return Invalid(f"{info}: refused: {fields} (values withheld)", hidden)
+    return Invalid(f"{request}: refused: {fields} (values withheld)", hidden)
 
 
-def _server_error(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
+def _server_error(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
     if response.code == 500 and any(text in response.message for text in _INVALID_500):
-        return _without_values(info, said, ())
+        return _without_values(request, said, ())
     return Unavailable(said, retry_after=response.retry_after, status=response.code)
 
 

@@ -11,133 +11,135 @@ import msgspec
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.nesting import decode_answer
-from purekube.ports import ListPage
-from purekube_http.errors import RequestInfo
+from purekube.ports import KubeRequest, KubeVerb
 
 _EXCERPT = 80
 
 
-def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False, metadata_only: bool = False) -> dict[str, Any]:
-    """Return the requested object. Raises Unavailable for any other answer."""
-    manifest = _decoded(info, body)
-    if metadata_only and (problem := typed_again(info, manifest)):
-        raise not_the_server(info, problem)
-    if problem := why_foreign(info, manifest, versioned=not dry_run):
-        raise not_the_server(info, problem)
+def answer_of(request: KubeRequest, body: bytes) -> Manifest:
+    """Return the requested object, list or remains. Raises Unavailable for any other answer."""
+    match request.verb:
+        case KubeVerb.LIST:
+            return _list_of(request, body)
+        case KubeVerb.DELETE:
+            return _remains_of(request, body)
+        case _:
+            return _object_of(request, body)
+
+
+def _object_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
+    manifest = _decoded(request, body)
+    if request.metadata_only and (problem := typed_again(request, manifest)):
+        raise not_the_server(request, problem)
+    if problem := why_foreign(request, manifest, versioned=not request.params.get("dryRun")):
+        raise not_the_server(request, problem)
     return manifest
 
 
-def version_of(info: RequestInfo, body: bytes) -> str:
+def version_of(request: KubeRequest, body: bytes) -> str:
     """Return an API server's `gitVersion`. Raises Unavailable for an answer without one."""
-    version = _decoded(info, body).get("gitVersion")
+    version = _decoded(request, body).get("gitVersion")
     if not isinstance(version, str) or not version:
-        raise not_the_server(info, "it has no gitVersion")
+        raise not_the_server(request, "it has no gitVersion")
     return version
 
 
-def review_of(info: RequestInfo, body: bytes) -> dict[str, Any]:
+def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     """Return an answered review, which has neither name nor version. Raises Unavailable for any other answer."""
-    manifest = _decoded(info, body)
-    if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
-        raise not_the_server(info, problem)
+    manifest = _decoded(request, body)
+    if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
+        raise not_the_server(request, problem)
     return manifest
 
 
-def left_of(info: RequestInfo, body: bytes) -> Manifest | None:
-    """Return the object if finalizers keep it after a deletion, else None. Raises Unavailable for any other answer.
-
-    The API server answers a deletion with a Status or the object; for some built-in kinds with the object even when it
-    is gone.
-    """
-    manifest = _decoded(info, body)
-    if not _typed(manifest, "v1", "Status"):
-        return None
-    if problem := why_foreign(info, manifest):
-        raise not_the_server(info, problem)
-    is_kept = get_path(manifest, "metadata", "deletionTimestamp") and get_path(manifest, "metadata", "finalizers")
-    return manifest if is_kept else None
+def _remains_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
+    """Return the answer to a deletion, which is a Status or the object. Raises Unavailable for any other answer."""
+    manifest = _decoded(request, body)
+    if _typed(manifest, "v1", "Status") and (problem := why_foreign(request, manifest)):
+        raise not_the_server(request, problem)
+    return manifest
 
 
 _PARTIAL = ("meta.k8s.io/v1", "PartialObjectMetadata")
 
 
-def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> ListPage:
+def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     """Return a page of a list: `items: null` is empty, and items of built-in kinds get their type.
 
     Raises Unavailable for an answer that is no list of that kind, or has other objects in it.
     """
-    manifest = _decoded(info, body, "items")
-    if metadata_only:
-        manifest = _list_typed_again(info, manifest)
-    version, token = get_path(manifest, "metadata", "resourceVersion"), get_path(manifest, "metadata", "continue")
+    manifest = _decoded(request, body, "items")
+    if request.metadata_only:
+        manifest = _list_typed_again(request, manifest)
     items = manifest.get("items") or []
-    if problem := _typed(manifest, info.kind.api_version, f"{info.kind.kind}List"):
-        raise not_the_server(info, problem)
-    if not version or not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise not_the_server(info, "the answer is not a list")
+    if problem := _typed(manifest, request.kind.api_version, f"{request.kind.kind}List"):
+        raise not_the_server(request, problem)
+    is_list = isinstance(items, list) and all(isinstance(item, dict) for item in items)
+    if not is_list or not get_path(manifest, "metadata", "resourceVersion"):
+        raise not_the_server(request, "the answer is not a list")
     for item in items:
-        item.setdefault("apiVersion", info.kind.api_version)
-        item.setdefault("kind", info.kind.kind)
-        if problem := why_foreign(info, item):
-            raise not_the_server(info, f"an item of the list: {problem}")
-    return ListPage(items, str(version), str(token or ""))
+        item.setdefault("apiVersion", request.kind.api_version)
+        item.setdefault("kind", request.kind.kind)
+        if problem := why_foreign(request, item):
+            raise not_the_server(request, f"an item of the list: {problem}")
+    return {**manifest, "items": items}
 
 
-def _list_typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
+def _list_typed_again(request: KubeRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return a list of partial metadata, with the requested kind as the type of the list and its items.
 
     Raises Unavailable for any other list.
     """
     if problem := _typed(manifest, _PARTIAL[0], f"{_PARTIAL[1]}List"):
-        raise not_the_server(info, problem)
+        raise not_the_server(request, problem)
     items = manifest.get("items")
     for item in items if isinstance(items, list) else ():
-        if problem := typed_again(info, item):
-            raise not_the_server(info, f"an item of the list: {problem}")
-    return {**manifest, "apiVersion": info.kind.api_version, "kind": f"{info.kind.kind}List"}
+        if problem := typed_again(request, item):
+            raise not_the_server(request, f"an item of the list: {problem}")
+    return {**manifest, "apiVersion": request.kind.api_version, "kind": f"{request.kind.kind}List"}
 
 
-def typed_again(info: RequestInfo, partial: Any) -> str:
+def typed_again(request: KubeRequest, partial: Any) -> str:
     """Replace the type of partial metadata, in place, by the requested kind.
 
     Returns the problem if it is no PartialObjectMetadata, empty otherwise.
     """
     if problem := _typed(partial, *_PARTIAL):
         return problem
-    partial.update(apiVersion=info.kind.api_version, kind=info.kind.kind)
+    partial.update(apiVersion=request.kind.api_version, kind=request.kind.kind)
     return ""
 
 
-def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> str:
+def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) -> str:
     """Return why an object is not the requested one; empty if it is."""
-    if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
+    if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
         return problem
     meta = manifest.get("metadata")
     name, namespace = get_path(meta, "name"), get_path(meta, "namespace")
-    if not isinstance(name, str) or not name or (info.name and name != info.name):
+    if not isinstance(name, str) or not name or (request.name and name != request.name):
         return f"it is named {_shown(name)}"
-    if info.kind.namespaced and (not namespace or (info.namespace and namespace != info.namespace)):
+    if request.kind.namespaced and (not namespace or (request.namespace and namespace != request.namespace)):
         return f"it is in namespace {_shown(namespace)}"
     if versioned and not all(isinstance(get_path(meta, key), str) for key in ("uid", "resourceVersion")):
         return "it has no uid or no resourceVersion"
     return ""
 
 
-def not_the_server(info: RequestInfo, problem: str) -> Unavailable:
+def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
     """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
     message = (
-        f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
+        f"{request}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
     )
     return Unavailable(message, status=200)
 
 
-def _decoded(info: RequestInfo, body: bytes, *path: str) -> dict[str, Any]:
+def _decoded(request: KubeRequest, body: bytes, *path: str) -> dict[str, Any]:
     try:
         manifest = decode_answer(body, *path)
     except (msgspec.DecodeError, UnicodeDecodeError):
         manifest = None
     if not isinstance(manifest, dict):
-        raise not_the_server(info, "the answer is not a JSON object")
+        raise not_the_server(request, "the answer is not a JSON object")
     return manifest
 
 

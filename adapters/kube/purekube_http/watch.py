@@ -13,8 +13,8 @@ import msgspec
 
 from purekube.apimachinery.errors import OperatorError, Unavailable
 from purekube.apimachinery.nesting import decode_with
-from purekube.ports import WatchEvent, WatchEventType
-from purekube_http.errors import RequestInfo, in_stream_error
+from purekube.ports import KubeRequest, WatchEvent, WatchEventType
+from purekube_http.errors import in_stream_error
 from purekube_http.lines import LineSplitter, LineTooLong
 from purekube_http.responses import not_the_server, typed_again, why_foreign
 
@@ -28,9 +28,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 _types = {event.value: event for event in WatchEventType}
 
 
-async def read_events(
-    info: RequestInfo, response: aiohttp.ClientResponse, *, metadata_only: bool = False
-) -> AsyncIterator[WatchEvent]:
+async def read_events(request: KubeRequest, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
     """Yield the events of an open stream, of objects or of their metadata.
 
     Raises Expired and Unavailable; aiohttp's errors pass through.
@@ -40,48 +38,48 @@ async def read_events(
         try:
             lines = splitter.feed(chunk)
         except LineTooLong as error:
-            raise Unavailable(f"{info}: {error}") from error
+            raise Unavailable(f"{request}: {error}") from error
         for line in lines:
-            yield decode_line(info, line, metadata_only=metadata_only)
+            yield decode_line(request, line)
     if splitter.rest.strip():
-        raise Unavailable(f"{info}: the stream ended within a line")
+        raise Unavailable(f"{request}: the stream ended within a line")
 
 
-def decode_line(info: RequestInfo, line: bytes, *, metadata_only: bool = False) -> WatchEvent:
+def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
     """Decode one line of a watch. Raises Expired or Unavailable for an ERROR line and for an unreadable one."""
     try:
         decoded = decode_with(_decode, line, "object")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(info, f"a line is not a watch event: {error}") from error
+        raise _unreadable(request, f"a line is not a watch event: {error}") from error
     kind = _types.get(decoded.type)
     if kind is None:
-        raise _refused(info, decoded)
+        raise _refused(request, decoded)
     if not _has_version(decoded.object):
-        raise _unreadable(info, f"a {decoded.type} event without metadata.resourceVersion")
-    if metadata_only and (problem := typed_again(info, decoded.object)):
-        raise not_the_server(info, f"a {decoded.type} event: {problem}")
-    if problem := _foreign(info, kind, decoded.object):
-        raise not_the_server(info, f"a {decoded.type} event: {problem}")
+        raise _unreadable(request, f"a {decoded.type} event without metadata.resourceVersion")
+    if request.metadata_only and (problem := typed_again(request, decoded.object)):
+        raise not_the_server(request, f"a {decoded.type} event: {problem}")
+    if problem := _foreign(request, kind, decoded.object):
+        raise not_the_server(request, f"a {decoded.type} event: {problem}")
     return WatchEvent(kind, decoded.object)
 
 
-def _foreign(info: RequestInfo, event: WatchEventType, manifest: dict[str, Any]) -> str:
+def _foreign(request: KubeRequest, event: WatchEventType, manifest: dict[str, Any]) -> str:
     """Return why the object of an event is not a watched one; a bookmark has a type and a version only."""
     if event is not WatchEventType.BOOKMARK:
-        return why_foreign(info, manifest)
+        return why_foreign(request, manifest)
     said = (manifest.get("apiVersion"), manifest.get("kind"))
-    return "" if said == (info.kind.api_version, info.kind.kind) else "it is of another kind"
+    return "" if said == (request.kind.api_version, request.kind.kind) else "it is of another kind"
 
 
-def _refused(info: RequestInfo, line: _Line) -> OperatorError:
+def _refused(request: KubeRequest, line: _Line) -> OperatorError:
     if line.type == "ERROR":
-        return in_stream_error(info, line.object)
-    return _unreadable(info, f"an event of unknown type {line.type[:40]!r}")
+        return in_stream_error(request, line.object)
+    return _unreadable(request, f"an event of unknown type {line.type[:40]!r}")
 
 
-def _unreadable(info: RequestInfo, what: str) -> Unavailable:
+def _unreadable(request: KubeRequest, what: str) -> Unavailable:
     """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
-    return Unavailable(f"{info}: {what}", status=200)
+    return Unavailable(f"{request}: {what}", status=200)
 
 
 def _has_version(manifest: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind
 from purekube.composites.composite import Composite, status_writer
 from purekube.composites.status_writers import StatusWriter, shared_statuses
-from purekube.ports import KubeApi
+from purekube.ports import KubeApi, KubeTransport
 from purekube.reconcilers import Controller, PureReconciler, Resource
 from purekube.reconcilers.controllers import AnyController, name_of, resource_of, status_writer_of
 from purekube.reconcilers.decide_pure import composite_of
@@ -86,7 +86,7 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     found = [one for name in names for one in _found(name)]
     pure = tuple(one for one in found if isinstance(one, PureReconciler))
     given = tuple(one for one in found if not isinstance(one, PureReconciler))
-    made = tuple(bind(one, cast("KubeApi", None))[0] for one in given)
+    made = tuple(bind(one, KubeApi(cast("KubeTransport", None)))[0] for one in given)
     refuse_problems(made)
     loaded = LoadedControllers(pure, given, made)
     writers = (*map(status_writer, loaded.composites), *loaded.writers)

@@ -64,7 +64,7 @@ from purekube.reconcilers.status import is_ready, status_owner, status_to_write
 from purekube_run.controller.held_status import HeldStatuses
 from purekube_run.controller.pass_log import log_pass
 from purekube_run.reconcilers.calls import Answered, CutOff, Refused, isolated
-from purekube_run.reconcilers.declared_api import IN_HAND
+from purekube_run.reconcilers.rights import IN_HAND
 from purekube_run.reconcilers.wakes import Wakes
 from purekube_run.reconcilers.watches import ControllerWatches
 

@@ -41,8 +41,8 @@ from purekube_run.controller.informers import Informers
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process.errors import CommandError
-from purekube_run.reconcilers.declared_api import DeclaredApi
 from purekube_run.reconcilers.passes import ControllerPasses, rules_of
+from purekube_run.reconcilers.rights import DeclaredRights
 from purekube_run.reconcilers.wakes import Wakes
 from purekube_run.reconcilers.watches import ControllerWatches, watches_of
 
@@ -162,8 +162,8 @@ class Controllers:
         self.shared = Informers(_definitions(api, clock, options.random)) if shared is None else shared
         watches = watches_of(api, clock, options.random, [controller for controller, _ in bound])
         self.running = tuple(
-            _running(api, clock, controller, declared, watched, events, options)
-            for (controller, declared), watched in zip(bound, watches, strict=True)
+            _running(api, clock, controller, rights, watched, events, options)
+            for (controller, rights), watched in zip(bound, watches, strict=True)
         )
         for one in self.running:
             one.subscribe()
@@ -210,19 +210,23 @@ class Controllers:
                 group.start_soon(one.pool.finish)
 
 
-def bind(given: GivenController, api: KubeApi) -> tuple[AnyController, DeclaredApi | None]:
-    """Return a controller and the API that it was given, if it requires one.
+def bind(given: GivenController, api: KubeApi) -> tuple[AnyController, DeclaredRights]:
+    """Return a controller with the API that it was given, if it requires one, and the rights of that API.
 
-    Raises CommandError if no controller can be made.
+    Making a controller already needs the API, so its verbs are declared afterwards. Raises CommandError if no
+    controller can be made.
     """
-    declared = _LateApi(api)
-    made = _made(given, cast("KubeApi", declared.facade))
+    verbs: dict[Kind, frozenset[str]] = {}
+    rights = DeclaredRights("a controller", verbs)
+    limited = rights.around(api)
+    made = _made(given, limited)
     if not hasattr(made, "kind"):
         raise CommandError(f"{_name(given)} is no Reconciler or Watcher, and makes none")
     if asks_for_api(made):
-        made = attrs.evolve(cast("Any", made), api=declared.facade)
-    declared.declare(made)
-    return made, declared.facade
+        made = attrs.evolve(cast("Any", made), api=limited)
+    verbs |= declared_verbs(made)
+    rights.name = f"the controller {name_of(made)}"
+    return made, rights
 
 
 def _made(given: Any, api: KubeApi) -> AnyController:
@@ -238,18 +242,6 @@ def _made(given: Any, api: KubeApi) -> AnyController:
 
 def _name(given: Any) -> str:
     return getattr(given, "__qualname__", type(given).__qualname__)
-
-
-class _LateApi:
-    """An API whose verbs are declared after the controller is made, since making it already needs the API."""
-
-    def __init__(self, api: KubeApi) -> None:
-        self._verbs: dict[Kind, frozenset[str]] = {}
-        self.facade = DeclaredApi(api, "a controller", self._verbs)
-
-    def declare(self, controller: AnyController) -> None:
-        self._verbs |= declared_verbs(controller)
-        self.facade.name = f"the controller {name_of(controller)}"
 
 
 def refuse_problems(controllers: Sequence[AnyController]) -> None:
@@ -268,7 +260,7 @@ def _running(
     api: KubeApi,
     clock: Clock,
     controller: AnyController,
-    declared: DeclaredApi | None,
+    rights: DeclaredRights,
     watches: ControllerWatches,
     events: EventSink,
     options: ControllerOptions,
@@ -308,8 +300,7 @@ def _running(
         pool.record_write(key, written)
 
     passes.on_write = blocked.on_write = wrote
-    if declared is not None:
-        declared.on_write = wrote
+    rights.on_write = wrote
     return RunningController(controller, watches, passes, pool, clock)
 
 

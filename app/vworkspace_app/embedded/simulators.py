@@ -1,7 +1,6 @@
 """The simulated downstream controllers of an embedded API server: their names, their CRDs, running them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import anyio.lowlevel
 
@@ -14,8 +13,8 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import Simulator
-from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.ports import PatchType
+from purekube.apimachinery.manifest import Manifest
+from purekube.ports import KubeRequest, KubeVerb, Send
 from purekube_run.process.clock import SystemClock
 from purekube_run.process.errors import USAGE, CommandError
 
@@ -62,22 +61,13 @@ async def simulate(server: ApiServer, simulator: Simulator) -> None:
     await run_simulator(_api_for(server, type(simulator)), SystemClock(), simulator)
 
 
-class _TakingTurns(InProcessKube):
-    """A client that yields to the event loop: in-process answers would otherwise starve all other clients."""
-
-    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
+async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:
+    """Yield to the event loop first: in-process answers would otherwise starve all other clients."""
+    if request.verb in (KubeVerb.GET, KubeVerb.PATCH):
         await anyio.lowlevel.checkpoint()
-        return await super().get(ref, resource_version=resource_version, metadata_only=metadata_only)
-
-    async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
-    ) -> Manifest:
-        await anyio.lowlevel.checkpoint()
-        return await super().patch(
-            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
-        )
+    return await proceed(request)
 
 
 def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
     """Return the client of one set of simulated controllers, with a name of its own in the audit log."""
-    return _TakingTurns(server, caller=_CALLERS[simulator])
+    return InProcessKube(server, caller=_CALLERS[simulator]).through(_yield_first)

@@ -25,7 +25,21 @@ from purekube.apimachinery.errors import (
 from purekube.ports.clock import Clock
 from purekube.ports.entropy import Entropy
 from purekube.ports.events import EventSink, KubernetesEvent
-from purekube.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
+from purekube.ports.kube import (
+    KubeRequest,
+    KubeTransport,
+    KubeVerb,
+    Layer,
+    ListPage,
+    PatchType,
+    Propagation,
+    Send,
+    Watch,
+    WatchEvent,
+    WatchEventType,
+    WatchLayer,
+)
+from purekube.ports.kube_api import KubeApi
 
 __all__ = [
     "AlreadyExists",
@@ -40,17 +54,24 @@ __all__ = [
     "JobClosed",
     "KindMissing",
     "KubeApi",
+    "KubeRequest",
+    "KubeTransport",
+    "KubeVerb",
     "KubernetesEvent",
+    "Layer",
     "ListPage",
     "NotFound",
     "OperatorError",
     "PatchType",
     "Permanent",
     "Propagation",
+    "Send",
     "Stale",
     "StatusCause",
     "Unauthorized",
     "Unavailable",
+    "Watch",
     "WatchEvent",
     "WatchEventType",
+    "WatchLayer",
 ]

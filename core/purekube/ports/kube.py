@@ -1,12 +1,16 @@
-"""The port to a Kubernetes API server."""
+"""The port to a Kubernetes API server: requests as values, the transport that answers them, layers around it.
 
-from collections.abc import AsyncIterator, Sequence
+`kube_api` builds the requests. A layer is a function `(request, next) -> answer`: it may refuse the request, change it,
+delay it, or look at the answer.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.manifest import Json, Kind, Manifest, ObjectRef
 
 
 class PatchType(StrEnum):
@@ -51,104 +55,99 @@ class ListPage:
     continue_token: str = ""
 
 
-class KubeApi(Protocol):
-    """A Kubernetes API server. `field_manager` names the writer in managedFields.
+class KubeVerb(StrEnum):
+    """The sort of a request. The API server authorizes APPLY as a patch, and as a create if the object is absent."""
 
-    Every call may raise `Forbidden`, `Unauthorized`, `Unavailable` and `Permanent`, and `KindMissing`
-    when the kind is not served; further errors are listed with each call.
+    GET = "get"
+    LIST = "list"
+    WATCH = "watch"
+    CREATE = "create"
+    UPDATE = "update"
+    APPLY = "apply"
+    PATCH = "patch"
+    DELETE = "delete"
+
+
+WRITES: Final = frozenset((KubeVerb.CREATE, KubeVerb.UPDATE, KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.DELETE))
+"""The verbs that may change something."""
+
+
+@attrs.frozen
+class KubeRequest:
+    """A request to an API server, about an object or, without a name, about a collection.
+
+    `params` is the query as on the wire, without those that are None or "". A watch, an apply, a create and an update
+    have a name only if they are about one object.
     """
 
-    def impersonating(self, account: ObjectRef) -> "KubeApi":
-        """Return the same API server with every call made as a ServiceAccount, which takes the right `impersonate`."""
+    verb: KubeVerb
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+    subresource: str = ""
+    params: Mapping[str, str | int | None] = attrs.field(factory=dict)
+    body: Json = attrs.field(default=None, repr=False)
+    patch_type: PatchType | None = None
+    metadata_only: bool = False
+    """True for answers with type and metadata of each object, and nothing of its content."""
+    account: ObjectRef | None = None
+    """The ServiceAccount to impersonate, if any."""
+
+    @property
+    def action(self) -> str:
+        """The verb and the subresource, such as `apply status`."""
+        return f"{self.verb} {self.subresource}" if self.subresource else self.verb.value
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The object of the request."""
+        return ObjectRef(self.kind, self.namespace, self.name)
+
+    @property
+    def writes(self) -> bool:
+        """True if the request may change something: it is a write, and no dry run."""
+        return self.verb in WRITES and not self.params.get("dryRun")
+
+    def __str__(self) -> str:
+        action = f"{self.action} of" if self.subresource else self.action
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{action} {self.kind.kind} {where}".rstrip()
+
+
+class KubeTransport(Protocol):
+    """A way to an API server. It raises the errors that `KubeApi` names, and no others."""
+
+    async def send(self, request: KubeRequest) -> Manifest:
+        """Return the answer to a request: the object, the list, or what is left of a deleted object."""
         ...
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
-        """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
-
-        Raises NotFound.
-        """
+    def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        """Yield the events of a watch until the server ends it."""
         ...
 
-    async def list(
-        self,
-        kind: Kind,
-        *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-        metadata_only: bool = False,
-    ) -> ListPage:
-        """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
 
-        With `metadata_only` the server sends only type and metadata of each object.
-        """
-        ...
+Send: TypeAlias = Callable[[KubeRequest], Awaitable[Manifest]]
+Watch: TypeAlias = Callable[[KubeRequest], AsyncIterator[WatchEvent]]
+Layer: TypeAlias = Callable[[KubeRequest, Send], Awaitable[Manifest]]
+"""A function around `KubeTransport.send`."""
+WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]]
+"""A function around `KubeTransport.watch`."""
 
-    def watch(
-        self,
-        kind: Kind,
-        *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        timeout_seconds: int = 300,
-        metadata_only: bool = False,
-    ) -> AsyncIterator[WatchEvent]:
-        """Yield changes after `resource_version`, bookmarks included, until the server ends the stream.
 
-        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
+@attrs.frozen
+class LayeredTransport:
+    """A transport with a layer around it. A layer that is None passes everything on."""
 
-        Raises Expired (HTTP 410 and in-stream alike), and Unavailable if the connection breaks or a line cannot be
-        read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
-        """
-        ...
+    inner: KubeTransport
+    layer: Layer | None = None
+    watch_layer: WatchLayer | None = None
 
-    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """POST the object. Raises AlreadyExists, Invalid, NotFound (namespace)."""
-        ...
+    async def send(self, request: KubeRequest) -> Manifest:
+        """Send a request through the layer."""
+        if self.layer is None:
+            return await self.inner.send(request)
+        return await self.layer(request, self.inner.send)
 
-    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """PUT the object with its resourceVersion. Raises NotFound, Stale, Invalid."""
-        ...
-
-    async def apply(
-        self,
-        manifest: Manifest,
-        *,
-        kind: Kind,
-        field_manager: str,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> Manifest:
-        """Send a server-side apply. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
-        ...
-
-    async def apply_status(
-        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
-    ) -> Manifest:
-        """Send a server-side apply to `/status`. Raises NotFound, Conflict, Stale, Invalid."""
-        ...
-
-    async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
-    ) -> Manifest:
-        """Send a JSON, merge or strategic patch. Raises NotFound, Stale, Invalid."""
-        ...
-
-    async def delete(
-        self,
-        ref: ObjectRef,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        propagation: Propagation = Propagation.BACKGROUND,
-    ) -> Manifest | None:
-        """DELETE with preconditions. Return the object if finalizers keep it, None if it is gone.
-
-        Raises NotFound, Stale (a precondition does not hold).
-        """
-        ...
+    def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        """Open a watch through the layer."""
+        return self.inner.watch(request) if self.watch_layer is None else self.watch_layer(request, self.inner.watch)

@@ -12,44 +12,30 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import LEASE, NAMESPACE
-from purekube.ports import ListPage
+from purekube.ports import KubeApi, KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence, LeaseLost
 from tests.support.virtual_time import run
 
 REF = ObjectRef(LEASE, "default", "vworkspace-operator")
 
 
-@attrs.define
-class Troubled:
-    """The embedded server behind a connection that can be cut or hang; only what a lease needs."""
+class Troubled(KubeApi):
+    """The embedded server behind a connection that can be cut or hang."""
 
-    inner: InProcessKube
-    error: OperatorError | None = None
-    hangs: bool = False
+    def __init__(self, inner: InProcessKube) -> None:
+        super().__init__(inner.through(self._pass).transport)
+        self.inner = inner
+        self.error: OperatorError | None = None
+        self.hangs = False
 
-    async def _pass(self) -> None:
+    async def _pass(self, request: KubeRequest, proceed: Send) -> Manifest:
         if self.hangs:
             await anyio.sleep_forever()
         if self.error is not None:
             raise self.error
-
-    async def get(self, ref: ObjectRef) -> Manifest:
-        await self._pass()
-        return await self.inner.get(ref)
-
-    async def list(self, kind: Kind, *, namespace: str) -> ListPage:
-        await self._pass()
-        return await self.inner.list(kind, namespace=namespace)
-
-    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        await self._pass()
-        return await self.inner.create(manifest, kind=kind, field_manager=field_manager)
-
-    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        await self._pass()
-        return await self.inner.update(manifest, kind=kind, field_manager=field_manager)
+        return await proceed(request)
 
 
 @attrs.define

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import anyio
 import attrs
@@ -17,7 +16,7 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
 from purekube.controller.events.series import Observed
-from purekube.ports import KubernetesEvent
+from purekube.ports import KubeRequest, KubernetesEvent, KubeVerb, Send
 from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run
 
@@ -36,12 +35,14 @@ class Troubled(InProcessKube):
         run_sync(super().create(NAMESPACE.manifest("org-myteam"), kind=NAMESPACE, field_manager="admin"))
         self._seconds = seconds
         self._failures = list(failures)
+        self.transport = self.through(self._pass).transport
 
-    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
-        await anyio.sleep(self._seconds)
-        if self._failures:
-            raise self._failures.pop(0)
-        return await super().create(manifest, **options)
+    async def _pass(self, request: KubeRequest, proceed: Send) -> Manifest:
+        if request.verb is KubeVerb.CREATE:
+            await anyio.sleep(self._seconds)
+            if self._failures:
+                raise self._failures.pop(0)
+        return await proceed(request)
 
     def notes(self) -> list[str]:
         return sorted(str(found["note"]) for found in run_sync(self.list(EVENT)).items)
@@ -198,10 +199,12 @@ class Timed(Troubled):
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[str, float] = {}
+        self.transport = self.through(self._note).transport
 
-    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
-        self.written[manifest["note"]] = anyio.current_time()
-        return await super().create(manifest, **options)
+    async def _note(self, request: KubeRequest, proceed: Send) -> Manifest:
+        if request.verb is KubeVerb.CREATE:
+            self.written[request.body["note"]] = anyio.current_time()
+        return await proceed(request)
 
 
 @given(

@@ -4,18 +4,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import attrs
 import pytest
 
 from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
-from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
 from purekube.controller.health import HealthReport, Vitals, healthy, ready
 from purekube.controller.reconcile import ReconcileResult
-from purekube.ports import ListPage, WatchEvent
+from purekube.ports import KubeApi, KubeRequest, Send, Watch, WatchEvent
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
@@ -24,32 +23,31 @@ CLOCK = VirtualClock()
 KEY = ObjectRef(APPLICATION_INSTANCE, "org-a", "app")
 
 
-@attrs.define
-class Network:
-    """A `KubeApi` for reading behind a network that can be cut, or whose watches can fall silent."""
+class Network(KubeApi):
+    """A `KubeApi` for reading behind a network that can be cut, or whose watches can fall silent.
 
-    inner: InProcessKube
-    error: OperatorError | None = None
-    silent: bool = False
-    deaf: bool = False
-    """A watch does not even end when it is cancelled, as a defect would have it."""
+    A watch that is `deaf` does not even end when it is cancelled, as a defect would have it.
+    """
 
-    async def list(self, kind: Kind, **options: Any) -> ListPage:
+    def __init__(self, inner: InProcessKube, *, silent: bool = False, deaf: bool = False) -> None:
+        super().__init__(inner.through(self._send, self._watch).transport)
+        self.error: OperatorError | None = None
+        self.silent = silent
+        self.deaf = deaf
+
+    async def _send(self, request: KubeRequest, proceed: Send) -> Manifest:
         if self.error:
             raise self.error
-        return await self.inner.list(kind, **options)
+        return await proceed(request)
 
-    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
         if self.error:
             raise self.error
         with anyio.CancelScope(shield=self.deaf):
             if self.silent:
                 await anyio.sleep(86_400)
-        async for event in self.inner.watch(kind, **options):
+        async for event in proceed(request):
             yield event
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
 
 
 def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, HealthReport, HealthReport]:

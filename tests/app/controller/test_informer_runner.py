@@ -20,7 +20,7 @@ from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.state import DEFAULT_POLICY
 from purekube.controller.queue.event_handlers import itself
 from purekube.controller.reconcile import ReconcileResult
-from purekube.ports import ListPage, WatchEvent, WatchEventType
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent, WatchEventType
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.worker_pool import WorkerPool
@@ -30,24 +30,26 @@ CLOCK = VirtualClock()
 T = TypeVar("T")
 
 
-@attrs.define
-class Faulty:
+class Faulty(KubeApi):
     """A `KubeApi` for reading whose lists and watches can be made to go wrong, before the in-memory server."""
 
-    inner: InProcessKube
-    lists: list[Exception] = attrs.field(factory=list)
-    watches: list[Exception | str] = attrs.field(factory=list)
-    calls: list[tuple[float, str]] = attrs.field(factory=list)
-    open: int = 0
-    most_open: int = 0
+    def __init__(self, inner: InProcessKube) -> None:
+        super().__init__(inner.through(self._send, self._watch).transport)
+        self.inner = inner
+        self.lists: list[Exception] = []
+        self.watches: list[Exception | str] = []
+        self.calls: list[tuple[float, str]] = []
+        self.open = 0
+        self.most_open = 0
 
-    async def list(self, kind: Kind, **options: Any) -> ListPage:
-        self.calls.append((CLOCK.monotonic(), "list"))
-        if self.lists:
-            raise self.lists.pop(0)
-        return await self.inner.list(kind, **options)
+    async def _send(self, request: KubeRequest, proceed: Send) -> Manifest:
+        if request.verb is KubeVerb.LIST:
+            self.calls.append((CLOCK.monotonic(), "list"))
+            if self.lists:
+                raise self.lists.pop(0)
+        return await proceed(request)
 
-    async def watch(self, kind: Kind, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
         self.calls.append((CLOCK.monotonic(), "watch"))
         self.open += 1
         self.most_open = max(self.most_open, self.open)
@@ -59,13 +61,10 @@ class Faulty:
                 await anyio.sleep_forever()
             if fault == "backwards":
                 yield WatchEvent(WatchEventType.BOOKMARK, {"metadata": {"resourceVersion": "1"}})
-            async for event in self.inner.watch(kind, **options):
+            async for event in proceed(request):
                 yield event
         finally:
             self.open -= 1
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
 
 
 @attrs.define
@@ -415,13 +414,14 @@ def test_pages_shrink_for_large_objects_and_grow_again() -> None:
     fit = [1]
 
     async def story(scene: Scene) -> None:
-        inner = scene.api.inner.list
-
-        async def list_(kind: Kind, *, limit: int = 0, **options: Any) -> ListPage:
+        async def shrink(request: KubeRequest, proceed: Send) -> Manifest:
+            if request.verb is not KubeVerb.LIST:
+                return await proceed(request)
+            limit = int(request.params["limit"] or 0)
             limits.append(limit)
-            return await inner(kind, limit=min(limit, fit[0]), **options)
+            return await proceed(attrs.evolve(request, params={**request.params, "limit": min(limit, fit[0])}))
 
-        scene.api.inner.list = list_  # type: ignore[method-assign]
+        scene.api.transport = scene.api.through(shrink).transport
         for name in "abcdefgh":
             await scene.write(name)
         await scene.informer.wait_for_sync()

@@ -1,7 +1,6 @@
 """The job store's tombstones when many jobs close at once (PULL-4)."""
 
 import base64
-from typing import Any
 
 import anyio
 import pytest
@@ -9,7 +8,9 @@ import pytest
 from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.ports import KubeApi, KubeRequest, Send
 from tests.support.virtual_time import run
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
@@ -19,20 +20,17 @@ AT_ONCE = 50
 LIFE = 10_000
 
 
-class Distant:
+class Distant(KubeApi):
     """An API server some way off: every call takes a moment, and is counted."""
 
-    def __init__(self, api: InProcessKube) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi) -> None:
+        super().__init__(api.through(self._travel).transport)
         self.calls: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:
-        async def call(*args: Any, **named: Any) -> Any:
-            self.calls.append(name)
-            await anyio.sleep(0.005)
-            return await getattr(self._api, name)(*args, **named)
-
-        return call
+    async def _travel(self, request: KubeRequest, proceed: Send) -> Manifest:
+        self.calls.append(request.verb)
+        await anyio.sleep(0.005)
+        return await proceed(request)
 
 
 def tombstone(number: int) -> Tombstone:

@@ -16,10 +16,11 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
 from purekube.controller.health import ready
 from purekube.controller.shard import Shard
+from purekube.ports import KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence
 from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
@@ -99,11 +100,10 @@ class World:
             random=lambda: 0.5,
             shard=Shard.of(shard),
         )
-        fenced: Any = Fenced(api, fence.check)
         latest = LatestStats(ProcessStats(self.clock.monotonic()))
         telemetry = MetricsTelemetry(self.clock, latest, Metrics(latest, self.clock.monotonic))
         manager = Manager(
-            fenced,
+            fenced(api, fence.check),
             self.clock,
             OperatorSettings(Settings(cluster_id=CLUSTER), shard=Shard.of(shard)),
             election=Election(elector.wait_leading, lambda: ((elector.name, elector.is_leader),), fence.check),
@@ -143,23 +143,15 @@ class World:
         return len(self.server.audit.writes())
 
 
-@attrs.define
-class Fenced:
-    """The API with the fence that the transport has in production."""
+def fenced(api: InProcessKube, check: Callable[[], None]) -> InProcessKube:
+    """Return the API with the fence that the transport has in production."""
 
-    inner: InProcessKube
-    check: Callable[[], None]
+    async def fence(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.writes:
+            check()
+        return await proceed(request)
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("create", "update", "patch", "apply", "apply_status", "delete"):
-            return getattr(self.inner, name)
-        perform = getattr(self.inner, name)
-
-        async def write(*args: Any, **given: Any) -> Any:
-            self.check()
-            return await perform(*args, **given)
-
-        return write
+    return api.through(fence)
 
 
 def ready_instances(process: Process) -> int:

@@ -109,7 +109,7 @@ def test_run_sync_says_so_when_something_waits() -> None:
 
 def test_a_manifest_without_its_namespace_is_invalid() -> None:
     api = InProcessKube(new_server())
-    with pytest.raises(Invalid, match=r"no metadata\.namespace"):
+    with pytest.raises(Invalid, match=r"needs a metadata\.namespace"):
         run_sync(api.apply(gizmo("a"), kind=GIZMO, field_manager="m"))
 
 

@@ -19,10 +19,10 @@ from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
 from purekube.controller.render import as_data
 from purekube.ports import PatchType
+from purekube_run.trials.faults import Crash, FaultyKube, interruption
 from tests.support.box_world import NS, PureWorld, condition_of
 from tests.support.boxes import box_of, config, crd, deployment, secret
 from tests.support.effort import effort
-from tests.support.faulty_kube import Crash, Cut, FaultyKube
 
 GATE: Final = {"field": "children.deployment.status.readyReplicas", "equals": "${self.spec.replicas}"}
 PARTS: Final[Mapping[str, Any]] = {"p": "${self.spec.parts}", "key": "${p.name}"}
@@ -168,12 +168,13 @@ def shape(world: PureWorld) -> Sequence[Any]:
 def requests_of_a_story() -> int:
     world = PureWorld(SHOP, STORY_SPEC, FaultyKube)
     world.settle()
-    return len(world.api.calls)
+    count: int = world.api.count
+    return count
 
 
 def survived(number: int, *, after: bool, crash: bool) -> None:
     world = PureWorld(SHOP, STORY_SPEC, FaultyKube)
-    world.api.strike_at(number, Cut(after=after, crash=crash))
+    world.api.strike_at(number, interruption(after=after, crash=crash))
     for _ in range(2):  # the process is started again
         try:
             world.settle()
@@ -200,14 +201,14 @@ def test_a_box_survives_a_sigkill_at_some_requests(number: int) -> None:
 @pytest.mark.parametrize("after", [True, False])
 def test_a_removal_survives_a_sigkill_at_every_request(after: bool) -> None:
     first = settled(STORY_SPEC, wrap=FaultyKube)
-    first.api.calls.clear()
+    first.api.count = 0
     first.server.delete(*_target(first))
     first.settle()
     assert first.get(first.ref) is None
-    for number in range(1, len(first.api.calls) + 1):
+    for number in range(1, first.api.count + 1):
         world = settled(STORY_SPEC, wrap=FaultyKube)
         world.server.delete(*_target(world))
-        world.api.strike_at(number, Cut(after=after, crash=True))
+        world.api.strike_at(number, interruption(after=after, crash=True))
         for _ in range(2):
             try:
                 world.settle()

@@ -1,8 +1,9 @@
 """What a live read may take for "nothing is there", by error and method; whose token is refused has seen nothing."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from kubelab.inprocess import run_sync
@@ -16,9 +17,10 @@ from purekube.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.live_reads import LiveReads
+from purekube.ports import KubeApi, KubeRequest, WatchEvent
 
 REF = ObjectRef(CONFIG_MAP, "default", "a")
 
@@ -46,16 +48,17 @@ NOTHING = {
 """What means that nothing is there."""
 
 
+@attrs.frozen
 class Answering:
     """An API server with one answer."""
 
-    def __init__(self, error: OperatorError) -> None:
-        self._error = error
+    error: OperatorError
 
-    async def get(self, *_: Any, **__: Any) -> Any:
-        raise self._error
+    async def send(self, request: KubeRequest) -> Manifest:
+        raise self.error
 
-    list = get
+    def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        raise self.error
 
 
 @pytest.mark.parametrize("lenient", [False, True])
@@ -63,7 +66,7 @@ class Answering:
 @pytest.mark.parametrize("read", READS)
 def test_an_error_is_nothing_there_exactly_where_it_says_so(read: str, error: OperatorError, lenient: bool) -> None:
     """Unauthorized is a Forbidden by class; taken for nothing, what is there would be made again or let go of."""
-    reading = LiveReads(Answering(error), lenient=lenient)  # type: ignore[arg-type]
+    reading = LiveReads(KubeApi(Answering(error)), lenient=lenient)
     absent = isinstance(error, NOTHING[read]) or (lenient and isinstance(error, Forbidden))
 
     if absent and not isinstance(error, Unauthorized):

@@ -25,7 +25,7 @@ from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch, Snapshot
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
-from purekube.ports import EventSink, KubernetesEvent
+from purekube.ports import EventSink, KubeRequest, KubernetesEvent, Send
 from tests.support.apiserver_world import NOW
 
 SOURCE = ObjectRef(CONFIG_MAP, "default", "source")
@@ -65,20 +65,15 @@ class Silent(EventSink):
     async def emit(self, event: KubernetesEvent) -> None: ...
 
 
-class Refusing:
-    """An API server that refuses one verb."""
+def refusing(api: InProcessKube, verb: str, error: OperatorError) -> InProcessKube:
+    """Return an API server that refuses one verb."""
 
-    def __init__(self, api: InProcessKube, verb: str, error: OperatorError) -> None:
-        self._api, self._verb, self._error = api, verb, error
+    async def refuse(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.action == verb:
+            raise error
+        return await proceed(request)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != self._verb:
-            return getattr(self._api, name)
-
-        async def refuse(*_: Any, **__: Any) -> Any:
-            raise self._error
-
-        return refuse
+    return api.through(refuse)
 
 
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.message)
@@ -100,7 +95,7 @@ def test_each_refused_write_is_one_failure_of_that_object_and_verb_in_the_next_d
         return Source(ObjectMeta(name=SOURCE.name, namespace="default", uid=meta["uid"]))
 
     rules = PassRules(CONFIG_MAP, read, decide, "test", "test/finalizer")
-    run_sync(run_pass(rules, read(source), Snapshot(objects={CHILD: child}), Refusing(api, verb, error), Silent()))
+    run_sync(run_pass(rules, read(source), Snapshot(objects={CHILD: child}), refusing(api, verb, error), Silent()))
 
     assert told[0] == ()
     if isinstance(error, KindMissing) and verb in ("patch", "delete"):

@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.graph import ApplyPolicy, Until
 from purekube.graph.once import UNRECORDED
-from tests.support.faulty_kube import Crash
+from purekube_run.trials.faults import Crash
 from tests.support.graph_strategies import DEEDS, IDS, Deed, graphs
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import CHILDREN, EXTRA, MARKS, NS, GraphWorld, NodeSpec, content

@@ -559,7 +559,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     ) -> None:
         if change is not None:
             self._submit(change)
-        self._pass(ref, face=Interrupted(self.world.api, calls, happens, error, lasting))
+        self._pass(ref, face=Interrupted(calls, happens, error, lasting))
 
     @rule(waits=st.booleans())
     def other_keys_wait(self, waits: bool) -> None:

@@ -18,7 +18,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from tests.support.faulty_kube import Crash, Cut, FaultyKube, calm
+from purekube_run.trials.faults import Crash, Fault, FaultyKube, calm, interruption
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome
@@ -133,23 +133,23 @@ def test_a_cut_at_any_call_leaves_what_was_or_what_was_to_be_PULL_4(name: str, a
     cluster = Cluster()
     undisturbed = cluster.store()
     run_sync(_done(undisturbed.load()))
-    cluster.faulty.calls.clear()
+    cluster.faulty.count = 0
     for step in story:
         run_sync(_done(step(undisturbed)))
-    trace = len(cluster.faulty.calls)
+    trace = cluster.faulty.count
     assert trace >= len(story)
 
     for number in range(1, trace + 1):
         cluster = Cluster()
         store = cluster.store()
         run_sync(_done(store.load()))
-        cluster.faulty.strike_at(number, Cut(after, crash))
+        cluster.faulty.strike_at(number, interruption(after=after, crash=crash))
         done = 0
         with suppress(Crash, Unavailable):
             for step in story:
                 run_sync(_done(step(store)))
                 done += 1
-        cluster.faulty.fault = calm
+        cluster.faulty.schedule = calm
         # A cut in the work after the commit may be swallowed: then the story went on to its end.
         assert kept(cluster.store()) in states[done : done + 2], f"call {number} of {trace}, step {done + 1}"
         survivor = cluster.store() if crash else store
@@ -356,7 +356,7 @@ def test_a_tombstone_that_comes_again_after_another_of_its_key_counts_again() ->
         assert found.object_uid == "b"
 
 
-CUTS = st.none() | st.builds(Cut, after=st.booleans(), crash=st.booleans())
+CUTS = st.none() | st.builds(interruption, after=st.booleans(), crash=st.booleans())
 
 
 class AgainstMemory(RuleBasedStateMachine):
@@ -368,7 +368,7 @@ class AgainstMemory(RuleBasedStateMachine):
         self.store = self.cluster.store(segment=3)
         self.model = MemoryJobStore(longest=4_000_000)
 
-    def _both(self, step: Step, cut: Cut | None, number: int) -> None:
+    def _both(self, step: Step, cut: Fault | None, number: int) -> None:
         before = kept(self.model)
         run_sync(_done(step(self.model)))
         if cut is not None:
@@ -377,7 +377,7 @@ class AgainstMemory(RuleBasedStateMachine):
             try:
                 run_sync(_done(step(self.store)))
             except Crash:
-                self.cluster.faulty.fault = calm
+                self.cluster.faulty.schedule = calm
                 self.store = self.cluster.store(segment=3)
                 assert kept(self.store) in (before, kept(self.model))
             except OperatorError:
@@ -386,7 +386,7 @@ class AgainstMemory(RuleBasedStateMachine):
                 break
         else:
             raise AssertionError("the store does not recover")
-        self.cluster.faulty.fault = calm
+        self.cluster.faulty.schedule = calm
 
     @rule(
         number=st.integers(1, 3),
@@ -395,7 +395,7 @@ class AgainstMemory(RuleBasedStateMachine):
         cut=CUTS,
         at=st.integers(1, 6),
     )
-    def put(self, number: int, large: bool, intent: str | None, cut: Cut | None, at: int) -> None:
+    def put(self, number: int, large: bool, intent: str | None, cut: Fault | None, at: int) -> None:
         wanted = record(number, LARGE if large else "", intent)
         self._both(lambda store: store.put(wanted), cut, at)
 
@@ -406,7 +406,7 @@ class AgainstMemory(RuleBasedStateMachine):
         cut=CUTS,
         at=st.integers(1, 4),
     )
-    def close(self, number: int, generation: int, uid: str, cut: Cut | None, at: int) -> None:
+    def close(self, number: int, generation: int, uid: str, cut: Fault | None, at: int) -> None:
         left = tombstone(generation, uid) if generation else None
         self._both(lambda store: store.close(f"job-{number}", left), cut, at)
 

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import get_path
+from purekube_run.trials.faults import interruption
 from tests.support.attack import attack, in_chunks
 from tests.support.builders import NAME, condition
-from tests.support.faulty_kube import Cut
 from tests.support.job_world import World, object_ref, quiet
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance, operation
 from vworkspace_core.api import labels
@@ -959,7 +959,9 @@ class Chaos(RuleBasedStateMachine):
     @precondition(lambda self: self._on_the_cluster())
     @rule(data=st.data(), number=st.integers(1, 5), after=st.booleans(), crash=st.booleans())
     def perform_cut(self, data: st.DataObject, number: int, after: bool, crash: bool) -> None:
-        self.world.perform_cut(data.draw(st.sampled_from(self._on_the_cluster())), number, Cut(after, crash))
+        self.world.perform_cut(
+            data.draw(st.sampled_from(self._on_the_cluster())), number, interruption(after=after, crash=crash)
+        )
 
     def _on_the_cluster(self) -> list[int]:
         told = (m.SendAck, m.PostResult, m.PostStatus)

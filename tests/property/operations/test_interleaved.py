@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import APPLICATION_INSTANCE
@@ -19,7 +20,7 @@ from purekube.controller.queue.workqueue import WorkQueue
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.requeue import Requeue, RequeuePace
 from tests.support.effort import effort
-from tests.support.operation_simulation import COMPLETE, Cluster, Pausing, View
+from tests.support.operation_simulation import COMPLETE, Cluster, View, pausing
 from tests.support.operation_worlds import GOOD, TARGET, target_manifest
 from tests.support.simulation import OPERATOR
 from vworkspace_core.api.operation import TERMINAL_PHASES
@@ -32,8 +33,8 @@ Pass = Coroutine[Any, Any, ReconcileResult | None]
 CANCEL = {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}}
 
 
-def pausing(world: Cluster) -> Pausing:
-    return Pausing(world.server, caller=Caller(OPERATOR, agent="vworkspace-operator/1"))
+def paused(world: Cluster) -> InProcessKube:
+    return InProcessKube(world.server, caller=Caller(OPERATOR, agent="vworkspace-operator/1")).through(pausing)
 
 
 class TwoProcesses(RuleBasedStateMachine):
@@ -42,7 +43,7 @@ class TwoProcesses(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = Cluster()
-        self.api = pausing(self.world)
+        self.api = paused(self.world)
         self.ref = self.world.submit("runCommand.job", "op-1", timeoutSeconds=600)
         self.passes: dict[int, Pass] = {}
         self.views: list[View] = []
@@ -131,7 +132,7 @@ class TwoWorkers(RuleBasedStateMachine):
         super().__init__()
         self.world = Cluster("backup.velero", migration="workflow", runcommand="job")
         self.make_second_target()
-        self.api = pausing(self.world)
+        self.api = paused(self.world)
         self.refs: list[ObjectRef] = []
         self.started: list[ObjectRef] = []
         self.queue: WorkQueue[ObjectRef] = WorkQueue(exclusion_key=self.target_of)

@@ -1,6 +1,6 @@
 """Why the pods of a Job do not run, how a Job that is gone has ended, and what the end names (OPS-8; D7, D20, L1)."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
 from purekube.controller.decision import Decision, Failure
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, WatchEvent
 from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -146,16 +147,18 @@ def test_a_role_of_before_that_may_not_list_them_stops_nothing() -> None:
     one, ref, live = run()
 
     class Strict:
-        async def get(self, wanted: ObjectRef, **_more: Any) -> Manifest:
-            found = {**observed().objects, ref: live}
-            return found.get(wanted) or {"metadata": {"name": wanted.name}}
-
-        async def list(self, kind: Any, **_more: Any) -> Any:
-            if kind in (POD, CORE_EVENT):
+        async def send(self, request: KubeRequest) -> Manifest:
+            if request.verb is KubeVerb.GET:
+                found = {**observed().objects, ref: live}
+                return found.get(request.ref) or {"metadata": {"name": request.name}}
+            if request.kind in (POD, CORE_EVENT):
                 raise Forbidden("may not list")
-            return attrs.make_class("Page", ["items"])(())
+            return {"items": [], "metadata": {"resourceVersion": "1"}}
 
-    coroutine = observe_operation_live(Strict(), one, CONTEXT)  # type: ignore[arg-type]
+        def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+            raise AssertionError("a pass opens no watch")
+
+    coroutine = observe_operation_live(KubeApi(Strict()), one, CONTEXT)
     with pytest.raises(StopIteration) as stopped:
         coroutine.send(None)
     assert ref in stopped.value.value.objects

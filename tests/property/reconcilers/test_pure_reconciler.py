@@ -19,9 +19,9 @@ from purekube.composites.observe import observe_live
 from purekube.controller.render import as_data
 from purekube.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of, decide_pure
+from purekube_run.trials.faults import Crash, FaultyKube, interruption
 from tests.support.composite_world import NS, CompositeWorld, condition_of
 from tests.support.effort import effort
-from tests.support.faulty_kube import Crash, Cut, FaultyKube
 from tests.support.shop import SHOP, ShopSpec, config, shop
 
 NAMES: Final = ("a", "b", "c-1")
@@ -319,7 +319,7 @@ STORY: Final = ShopSpec(parts=("a",))
 
 def survived(number: int, *, after: bool, crash: bool) -> None:
     world = world_of(STORY, FaultyKube)
-    world.api.strike_at(number, Cut(after=after, crash=crash))
+    world.api.strike_at(number, interruption(after=after, crash=crash))
     for _ in range(2):  # the process is started again
         try:
             world.settle()
@@ -335,7 +335,7 @@ def survived(number: int, *, after: bool, crash: bool) -> None:
 @pytest.mark.parametrize("after", [True, False])
 def test_a_pure_reconciler_survives_a_sigkill_at_every_request(after: bool, crash: bool) -> None:
     world = settled(STORY, FaultyKube)
-    for number in range(1, len(world.api.calls) + 1):
+    for number in range(1, world.api.count + 1):
         survived(number, after=after, crash=crash)
 
 

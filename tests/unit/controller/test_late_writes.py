@@ -7,15 +7,15 @@ stop any more, the uid and resourceVersion in the request do.
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import pytest
 
-from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Conflict, Invalid, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
+from purekube.ports import KubeRequest, Send
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, Simulation
 from tests.support.source_names import source_ref
@@ -29,34 +29,21 @@ class Paused(Exception):
     """The process does not run on."""
 
 
-@attrs.define
-class OnItsWay:
-    """The API server as a leader sees it whose first apply of a kind is still under way when it is paused."""
-
-    inner: InProcessKube
-    kind: Kind
-    late: Callable[[], Any] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
-        if kind != self.kind:
-            return await self.inner.apply(manifest, kind=kind, **options)
-        self.late = lambda: run_sync(self.inner.apply(manifest, kind=kind, **options))
-        raise Paused
-
-
 def pause_at_the_apply_of(world: Simulation, kind: Kind) -> Callable[[], Any]:
     """Reconcile as a leader that is paused; what it had sent by then, to be delivered later."""
-    face: Any = OnItsWay(world.api, kind)
-    ours, world.api = world.api, face
+    late: list[Callable[[], Any]] = []
+
+    async def on_its_way(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.action != "apply" or request.kind != kind:
+            return await proceed(request)
+        late.append(lambda: run_sync(proceed(request)))  # type: ignore[arg-type]
+        raise Paused
+
+    ours, world.api = world.api, world.api.through(on_its_way)
     with pytest.raises(Paused):
         world.reconcile(INSTANCE)
     world.api = ours
-    assert face.late is not None
-    late: Callable[[], Any] = face.late
-    return late
+    return late[-1]
 
 
 def to_version(version: str) -> dict[str, Any]:
@@ -139,8 +126,13 @@ def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_ther
     world.submit(instance_manifest())
     source, observed = world.observe(INSTANCE)
     told: list[ObjectRef] = []
-    face: Any = OnItsWay(world.api, HELM_RELEASE)
 
+    async def pause(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.kind == HELM_RELEASE:
+            raise Paused
+        return await proceed(request)
+
+    face = world.api.through(pause)
     reconciler = PassRules(APPLICATION_INSTANCE, read_application_instance, world._decide, FIELD_MANAGER, FINALIZER)
     with pytest.raises(Paused):
         run_sync(run_pass(reconciler, source, observed, face, world.events, lambda written: told.append(written[0])))

@@ -2,14 +2,14 @@
 
 from contextlib import suppress
 
-import attrs
 import pytest
 
 from purekube.apimachinery.errors import Unavailable
-from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.graph import ApplyPolicy, CreateRecord, Until
 from purekube.graph.once import UNRECORDED
-from tests.support.faulty_kube import Crash
+from purekube.ports import KubeRequest, KubeVerb, Send
+from purekube_run.trials.faults import Crash
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import NS, PART, GraphWorld, NodeSpec
 
@@ -69,19 +69,16 @@ def test_an_answer_that_is_lost_is_no_second_create() -> None:
     world = GraphWorld.of(*NODES)
     world.run()
     lost = [Unavailable("no answer")]
-    inner = world.kube.create
 
-    async def create(*given: object, **named: object) -> object:
-        await inner(*given, **named)  # type: ignore[arg-type]
-        raise lost[0]
+    async def lossy(request: KubeRequest, proceed: Send) -> Manifest:
+        answer = await proceed(request)
+        if request.verb is KubeVerb.CREATE and lost:
+            raise lost.pop()
+        return answer
 
-    face = world.refuse(lambda verb, ref: None)
-    face.api = attrs.make_class("Lossy", [])()
-    for name in ("get", "apply", "apply_status", "patch", "delete"):
-        setattr(face.api, name, getattr(world.kube, name))
-    face.api.create = create  # type: ignore[method-assign,assignment]
+    world.face = world.refuse(lambda verb, ref: None).through(lossy)
     world.run()
-    face.api = world.kube
+    assert not lost
     world.settle()
 
     assert creations(world) == 1

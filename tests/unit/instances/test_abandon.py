@@ -110,7 +110,7 @@ def test_a_process_that_ends_while_it_lets_go_is_gone_on_from() -> None:
             world = installed(values=VALUES, integrations=INGRESS)
             world.edit(INSTANCE, ABANDONED)
             world.try_remove(INSTANCE)
-            world.interrupted(INSTANCE, Interrupted(world.api, calls, happens, died, lasting=True))
+            world.interrupted(INSTANCE, Interrupted(calls, happens, died, lasting=True))
             collect(world)
             assert world.look(INSTANCE) is None
             assert [one.release for one in world.flux.workloads] == ["nextcloud"], (calls, happens)

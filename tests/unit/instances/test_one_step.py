@@ -5,17 +5,18 @@ Whatever stops that apply, Flux goes on with what was, whole: never with the new
 
 import copy
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import pytest
 
 from kubelab.flux import SourceFault
-from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Unavailable
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.drift import stamp
+from purekube.ports import KubeRequest, Send
 from tests.support.instance_oracle import check_confirmed, claims_ready, releases
 from tests.support.instance_stories import copy_of
 from tests.support.instance_turmoil import Interrupted, LiveSourceRule, Turmoil, cut_off, died, intent
@@ -61,17 +62,13 @@ def sources(world: Turmoil) -> set[ObjectRef]:
 class RefusingReleases:
     """The API server answers 503 to the applies of HelmReleases for a while."""
 
-    inner: InProcessKube
     left: int
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
-        if kind == HELM_RELEASE and self.left:
+    async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
+        if request.action == "apply" and request.kind == HELM_RELEASE and self.left:
             self.left -= 1
             raise Unavailable("503: etcdserver: leader changed")
-        return await self.inner.apply(manifest, kind=kind, **options)
+        return await proceed(request)
 
 
 @KINDS
@@ -103,8 +100,8 @@ def test_a_held_field_stops_the_upgrade_before_anything_is_changed_REC_3(source_
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_503_on_the_release_keeps_chart_and_values_together(source_type: str, times: int) -> None:
     world = installed(source_type)
-    whole, face = world.api, RefusingReleases(world.api, times)
-    world.api = cast(InProcessKube, face)
+    whole, face = world.api, RefusingReleases(times)
+    world.api = world.api.through(face.send)
     world.submit(wanted(NEW, source_type))
     while face.left:
         world.run(20)
@@ -126,7 +123,7 @@ def test_a_process_that_ends_at_any_call_keeps_chart_and_values_together(
     for calls in range(14):
         world = installed(source_type)
         world.submit(wanted(NEW, source_type))
-        world.interrupted(INSTANCE, Interrupted(world.api, calls, happens, error, lasting=True))
+        world.interrupted(INSTANCE, Interrupted(calls, happens, error, lasting=True))
         while world.flux.next_work() is not None:  # nobody but Flux is at work
             world.pass_time(60)
         assert ever_deployed(world) <= {OLD, NEW}, calls

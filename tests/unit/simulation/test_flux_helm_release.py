@@ -17,7 +17,7 @@ from kubelab.flux import (
 )
 from kubelab.flux.versions import sha256_of
 from kubelab.inprocess import InProcessKube, run_sync
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -26,7 +26,7 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
     SECRET,
 )
-from purekube.ports import PatchType
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
 from tests.support.flux_world import (
     NAME,
     ORG,
@@ -826,27 +826,19 @@ def test_helm_keeps_its_releases_in_secrets_and_a_new_simulator_finds_them() -> 
     assert not run_sync(world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items
 
 
-class InterferingKube(InProcessKube):
-    """Somebody else writes to the object whenever Flux is about to write its conditions."""
-
-    rounds = 3
-
-    async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
-    ) -> Manifest:
-        if self.rounds and get_path(patch, "status", "conditions"):
-            self.rounds -= 1
-            label = {"metadata": {"labels": {"round": str(self.rounds)}}}
-            await super().patch(ref, label, patch_type=patch_type, field_manager="somebody")
-        return await super().patch(
-            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
-        )
-
-
 def test_a_conflicting_write_makes_flux_look_again() -> None:
     undisturbed = installed().clock.now()
     world = FluxWorld()
-    world.flux = FluxSimulator(InterferingKube(world.server))
+    rounds = [2, 1, 0]
+
+    async def interfere(request: KubeRequest, proceed: Send) -> Manifest:
+        """Somebody else writes to the object whenever Flux is about to write its conditions."""
+        if rounds and request.verb is KubeVerb.PATCH and get_path(request.body, "status", "conditions"):
+            label = {"metadata": {"labels": {"round": str(rounds.pop(0))}}}
+            await world.api.patch(request.ref, label, patch_type=PatchType.MERGE, field_manager="somebody")
+        return await proceed(request)
+
+    world.flux = FluxSimulator(InProcessKube(world.server).through(interfere))
     world.apply(oci_repository(), OCI_REPOSITORY)
     world.apply(helm_release(), HELM_RELEASE)
     world.settle()

@@ -25,13 +25,13 @@ from kubelab.http.openapi import (
 )
 from kubelab.http.origins import refuse_web_pages
 from kubelab.http.paths import ResourcePath, parse_path
-from kubelab.http.queries import list_options
 from kubelab.http.watches import send_watch
 from kubelab.http.webhook_calls import Services
 from kubelab.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
 from kubelab.model.records import decode, encode
 from kubelab.server import ApiServer
+from kubelab.storage.queries import list_options
 from kubelab.storage.watch_stream import Line
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")

@@ -16,13 +16,13 @@ from kubelab.http.conversions import converted
 from kubelab.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
 from kubelab.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
 from kubelab.http.protobuf.messages import decode_object
-from kubelab.http.queries import flag, list_options
 from kubelab.http.webhook_calls import Services
 from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
 from kubelab.model.requests import FieldValidation
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
+from kubelab.storage.queries import flag, list_options
 from kubelab.writes.deletion import delete_options
 from kubelab.writes.options import write_options
 from kubelab.writes.writer import WriteCall

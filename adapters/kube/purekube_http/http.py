@@ -1,0 +1,124 @@
+"""`KubeTransport` over HTTP: requests and watches on two pools of connections."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import anyio
+import attrs
+from lightkube.config.kubeconfig import SingleConfig
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.ports import KubeRequest, KubeVerb, WatchEvent
+from purekube_http.authorization import MAX_AGE
+from purekube_http.dispatch import TooLarge, accepted, at_most, dispatch
+from purekube_http.errors import transport_error
+from purekube_http.lines import LineSplitter
+from purekube_http.responses import answer_of
+from purekube_http.transport import BeforeWrite, ConnectionPool, Observe
+from purekube_http.watch import read_events
+
+WATCH_GRACE = 15.0
+"""The seconds by which a watch's read timeout exceeds the server's, so that it ends half-open connections only."""
+
+_CLOSE_LIMIT = 5.0
+_PAGE_BYTES = 2 * 1024 * 1024
+"""The size of a page in bytes. Decoded it takes six times as much memory, and a start reads several kinds at once."""
+
+
+class HttpTransport:
+    """The connections to the API server in `config`; `KubeApiClient` explains the settings."""
+
+    def __init__(
+        self,
+        config: SingleConfig,
+        *,
+        request_timeout: float = 35.0,
+        connect_timeout: float = 10.0,
+        watch_grace: float = WATCH_GRACE,
+        connections: int = 64,
+        credential_max_age: float = MAX_AGE,
+        observe: Observe = lambda method, code, seconds: None,
+        before_write: BeforeWrite = lambda: None,
+    ) -> None:
+        timeout = aiohttp.ClientTimeout(
+            connect=request_timeout, sock_connect=connect_timeout, sock_read=request_timeout
+        )
+        hooks: dict[str, Any] = {
+            "timeout": timeout,
+            "credential_max_age": credential_max_age,
+            "observe": observe,
+            "before_write": before_write,
+        }
+        self._timeout = timeout
+        self._watch_grace = watch_grace
+        self._requests = ConnectionPool(config, connections=connections, keep=True, **hooks)
+        # One connection per watch, as many as there are informers. None is kept, so that a watch never starts on a
+        # connection that the peer has already closed.
+        self._watches = ConnectionPool(config, connections=0, keep=False, **hooks)
+
+    async def close(self) -> None:
+        """Close every connection, including those of watches."""
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):  # even while being cancelled
+            await self._requests.close()
+            await self._watches.close()
+
+    async def send(self, request: KubeRequest) -> Manifest:
+        """Send one request and return its answer. A page of too many bytes is requested again with fewer objects."""
+        limit = request.params.get("limit") if request.verb is KubeVerb.LIST else None
+        if isinstance(limit, int):
+            return await self._page(request, limit)
+        return answer_of(request, await self.body_of(request))
+
+    async def body_of(self, request: KubeRequest, url: str = "") -> bytes:
+        """Return the body of a success as it came. `url` replaces the path of the resource."""
+        return await accepted(request, await dispatch(self._requests, request, url=url))
+
+    async def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        """Yield the events of one watch stream, with bookmarks, until the server ends it."""
+        seconds = float(request.params["timeoutSeconds"] or 0)
+        response = await self._opened(request, seconds + self._watch_grace)
+        try:
+            async for event in read_events(request, response):
+                yield event
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise transport_error(request, error) from None
+        finally:
+            response.close()
+
+    async def lines(self, request: KubeRequest, *, follow: bool) -> AsyncIterator[str]:
+        """Yield the lines of an answer that is plain text; with `follow` they may come with any time between them."""
+        response = await self._opened(request, None if follow else self._timeout.sock_read)
+        try:
+            splitter = LineSplitter()
+            async for chunk in response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    yield line.decode(errors="replace")
+            if splitter.rest:
+                yield splitter.rest.decode(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise transport_error(request, error) from None
+        finally:
+            response.close()
+
+    async def _page(self, request: KubeRequest, limit: int) -> Manifest:
+        while limit > 1:
+            page = attrs.evolve(request, params={**request.params, "limit": limit})
+            response = await dispatch(self._requests, page)
+            try:
+                return answer_of(page, await at_most(page, response, _PAGE_BYTES))
+            except TooLarge:
+                limit //= 4
+        single = attrs.evolve(request, params={**request.params, "limit": 1})
+        return answer_of(single, await self.body_of(single))
+
+    async def _opened(self, request: KubeRequest, read_seconds: float | None) -> aiohttp.ClientResponse:
+        """Open a stream whose silence may last `read_seconds`."""
+        timeout = attrs.evolve(self._timeout, sock_read=read_seconds)
+        response = await dispatch(self._watches, request, timeout=timeout)
+        if response.status >= 300:
+            try:
+                await accepted(request, response)
+            finally:
+                response.close()
+        return response

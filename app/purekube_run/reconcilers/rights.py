@@ -1,0 +1,62 @@
+"""The rights of a controller: what it declared, and no more (RUN-7).
+
+A role is printed from the declaration, so this already refuses a call that is not declared: with the name of the
+missing class attribute, and in tests too, where no role applies.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
+from typing import Final
+
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
+from purekube.ports.kube_api import left_of
+
+IN_HAND: Final[ContextVar[ObjectRef | None]] = ContextVar("object in hand", default=None)
+"""The object that a call is about, also in the tasks that it starts."""
+
+
+class DeclaredRights:
+    """A layer that limits a controller to `verbs`. `on_write` is called for each write, with the object in hand."""
+
+    def __init__(self, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
+        self._verbs = verbs
+        self.name = name
+        self.on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+
+    def around(self, api: KubeApi) -> KubeApi:
+        """Return `api` limited to the declaration."""
+        return api.through(self.send, self.watch)
+
+    async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
+        """Pass on what is declared. Raises Forbidden for everything else."""
+        self._check(request)
+        answer = await proceed(request)
+        key = IN_HAND.get()
+        written = left_of(answer) if request.verb is KubeVerb.DELETE else answer
+        if key is not None and request.writes and written is not None:
+            self.on_write(key, (ref_of(written, request.kind), str(metadata(written).get("resourceVersion", ""))))
+        return answer
+
+    def watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
+        """Open a watch that is declared. Raises Forbidden for any other."""
+        self._check(request)
+        return proceed(request)
+
+    def _check(self, request: KubeRequest) -> None:
+        if request.account is not None:
+            raise Forbidden(f"{self.name} may not impersonate {request.account}")
+        allowed = self._verbs.get(request.kind, frozenset())
+        for verb in _rights(request):
+            if verb not in allowed:
+                may = f"it may {', '.join(sorted(allowed))}" if allowed else "it names neither in owns nor in reads"
+                raise Forbidden(f"{self.name} may not {verb} {request.kind.crd_name.rstrip('.')}, of which {may}")
+
+
+def _rights(request: KubeRequest) -> tuple[str, ...]:
+    """Return the verbs that a role needs for a request. An apply creates the object if it does not exist yet."""
+    if request.verb is KubeVerb.APPLY:
+        return ("patch status",) if request.subresource else ("patch", "create")
+    return (request.action,)

@@ -1,0 +1,261 @@
+"""The client of a Kubernetes API server: each call is a request to a transport, checked before and read after."""
+
+import copy
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Self
+
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.ports.kube import (
+    KubeRequest,
+    KubeTransport,
+    KubeVerb,
+    Layer,
+    LayeredTransport,
+    ListPage,
+    PatchType,
+    Propagation,
+    WatchEvent,
+    WatchLayer,
+)
+
+
+class KubeApi:
+    """A client of the API server at the end of `transport`. `field_manager` names the writer in managedFields.
+
+    Every call may raise `Forbidden`, `Unauthorized`, `Unavailable` and `Permanent`, `KindMissing` if the kind is not
+    served, and `Invalid` for a name or namespace that no API server accepts; further errors are listed with each call.
+    """
+
+    def __init__(self, transport: KubeTransport, account: ObjectRef | None = None) -> None:
+        self.transport = transport
+        self._account = account
+
+    def impersonating(self, account: ObjectRef) -> Self:
+        """Return the same client with every call made as a ServiceAccount, which takes the right `impersonate`.
+
+        Raises Invalid for a name that no ServiceAccount can have.
+        """
+        _check("impersonate", account)
+        client = copy.copy(self)
+        client._account = account
+        return client
+
+    def through(self, layer: Layer | None = None, watch_layer: WatchLayer | None = None) -> Self:
+        """Return the same client with a layer around its transport, for all requests except watches, and for those."""
+        client = copy.copy(self)
+        client.transport = LayeredTransport(self.transport, layer, watch_layer)
+        return client
+
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
+        """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
+
+        Raises NotFound.
+        """
+        params = {"resourceVersion": resource_version} if resource_version else {}
+        return await self.transport.send(self._about(KubeVerb.GET, ref, params, metadata_only=metadata_only))
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        metadata_only: bool = False,
+    ) -> ListPage:
+        """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
+
+        With `metadata_only` the server sends only type and metadata of each object. A continue token implies its
+        resourceVersion, so `resource_version` is not sent with it (W-04).
+        """
+        params: dict[str, str | int | None] = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": limit or None,
+            "continue": continue_token,
+            "resourceVersion": "" if continue_token else resource_version,
+        }
+        answer = await self.transport.send(
+            KubeRequest(
+                KubeVerb.LIST, kind, namespace, params=params, metadata_only=metadata_only, account=self._account
+            )
+        )
+        meta = answer["metadata"]
+        return ListPage(answer["items"], str(meta["resourceVersion"]), str(meta.get("continue") or ""))
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield changes after `resource_version`, bookmarks included, until the server ends the stream.
+
+        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
+
+        Raises Expired (HTTP 410 and in-stream alike), and Unavailable if the connection breaks or a line cannot be
+        read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
+        """
+        params: dict[str, str | int | None] = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version,
+            "timeoutSeconds": timeout_seconds,
+        }
+        return self.transport.watch(
+            KubeRequest(
+                KubeVerb.WATCH, kind, namespace, params=params, metadata_only=metadata_only, account=self._account
+            )
+        )
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """POST the object. Raises AlreadyExists, Invalid, NotFound (namespace)."""
+        ref = _target(manifest, kind)
+        _need_namespace("create", ref)
+        request = KubeRequest(
+            KubeVerb.CREATE,
+            kind,
+            ref.namespace,
+            ref.name,
+            params=_strict(field_manager),
+            body=manifest,
+            account=self._account,
+        )
+        return await self.transport.send(request)
+
+    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """PUT the object with its resourceVersion. Raises NotFound, Stale, Invalid."""
+        ref, params = _target(manifest, kind), _strict(field_manager)
+        return await self.transport.send(self._about(KubeVerb.UPDATE, ref, params, body=manifest))
+
+    async def apply(
+        self,
+        manifest: Manifest,
+        *,
+        kind: Kind,
+        field_manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Manifest:
+        """Send a server-side apply. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
+        params = _strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
+        ref = _target(manifest, kind)
+        return await self.transport.send(self._about(KubeVerb.APPLY, ref, params, body=manifest))
+
+    async def apply_status(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
+    ) -> Manifest:
+        """Send a server-side apply to `/status`. Raises NotFound, Conflict, Stale, Invalid."""
+        params = _strict(field_manager, force="true" if force else None)
+        ref = _target(manifest, kind)
+        request = self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest)
+        return await self.transport.send(request)
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        """Send a JSON, merge or strategic patch. Raises NotFound, Stale, Invalid.
+
+        Field validation is not strict, because the rest of the object may belong to other writers.
+        """
+        params = {"fieldManager": field_manager}
+        request = self._about(KubeVerb.PATCH, ref, params, subresource=subresource, body=patch, patch_type=patch_type)
+        return await self.transport.send(request)
+
+    async def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = Propagation.BACKGROUND,
+    ) -> Manifest | None:
+        """DELETE with preconditions. Return the object if finalizers keep it, None if it is gone.
+
+        Raises NotFound, Stale (a precondition does not hold).
+        """
+        request = self._about(KubeVerb.DELETE, ref, body=_options(uid, resource_version, propagation))
+        return left_of(await self.transport.send(request))
+
+    def _about(
+        self,
+        verb: KubeVerb,
+        ref: ObjectRef,
+        params: Mapping[str, str | int | None] = {},
+        *,
+        subresource: str = "",
+        body: Json = None,
+        patch_type: PatchType | None = None,
+        metadata_only: bool = False,
+    ) -> KubeRequest:
+        """Return a request about one object. Raises Invalid for a name or namespace that no API server accepts."""
+        _check(verb, ref)
+        return KubeRequest(
+            verb,
+            ref.kind,
+            ref.namespace,
+            ref.name,
+            subresource,
+            params,
+            body,
+            patch_type,
+            metadata_only,
+            self._account,
+        )
+
+
+def left_of(answer: Manifest) -> Manifest | None:
+    """Return the object if finalizers keep it after a deletion, else None.
+
+    The API server answers a deletion with a Status or the object; for some built-in kinds with the object even when it
+    is gone.
+    """
+    meta = answer.get("metadata")
+    return answer if get_path(meta, "deletionTimestamp") and get_path(meta, "finalizers") else None
+
+
+def _target(manifest: Manifest, kind: Kind) -> ObjectRef:
+    """Return the reference of a manifest's object. Raises Invalid if it is of another kind than `kind`."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != (kind.api_version, kind.kind):
+        actual = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
+        raise Invalid(f"a manifest of {actual} was given as {kind.api_version} {kind.kind}")
+    return ref_of(manifest, kind)
+
+
+def _options(uid: str | None, resource_version: str | None, propagation: Propagation) -> dict[str, Any]:
+    """Return the body of a DELETE, with the preconditions."""
+    expected = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {key: value for key, value in expected.items() if value is not None}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.value}
+    return {**options, "preconditions": preconditions} if preconditions else options
+
+
+def _strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
+    """Return the parameters of a write of our own content: unknown fields are refused, not dropped (W-36)."""
+    return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
+
+
+def _check(verb: str, ref: ObjectRef) -> None:
+    """Raise Invalid for names that cannot be one path segment."""
+    if not ref.name or ref.name in (".", "..") or "/" in ref.name or "%" in ref.name:
+        raise Invalid(f"{verb} {ref.kind.kind}: {ref.name!r} is not a name an object can have")
+    _need_namespace(verb, ref)
+
+
+def _need_namespace(verb: str, ref: ObjectRef) -> None:
+    """Raise Invalid for a namespaced object without a namespace, or with one that no path can hold."""
+    if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
+        raise Invalid(
+            f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a metadata.namespace, not {ref.namespace!r}"
+        )
