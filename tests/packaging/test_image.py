@@ -15,17 +15,20 @@ import yaml
 
 from tests.e2e.test_manifests import container, pod
 from tests.packaging.dockerfile import ROOT, copied, instructions, stages
+from tests.packaging.projects import OPERATOR, projects
 
 STRIP = ROOT / "deploy" / "image" / "strip.py"
 
 
 def test_the_image_copies_what_the_package_is_made_of_and_no_laboratory() -> None:
     assert all((ROOT / source).exists() for source in copied())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    needed = {*packages, project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
+    operator = projects()[OPERATOR]
+    below = [projects()["purekube"], operator]
+    packages = [str(path) for project in below for path in project.packages]
+    files = [str(Path(one.folder) / name) for one in below for name in ("pyproject.toml", str(one.metadata["readme"]))]
+    needed = {*packages, *files, *operator.metadata["license-files"], "core/hatch_build.py"}
     absent = {path for path in needed if not any(Path(path).is_relative_to(source) for source in copied())}
-    assert absent == {"adapters/fake/kubelab", "adapters/fake/vworkspace_fake", "kit/purekube_kit"}
+    assert absent == {"adapters/fake/vworkspace_fake"}
     let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert let_through == copied()
 
@@ -189,9 +192,8 @@ def test_what_the_image_installs_is_pinned_with_hashes_and_names_no_registry(nam
 def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for() -> None:
     from packaging.requirements import Requirement
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = locked()
-    for line in (*project["dependencies"], *project["optional-dependencies"]["operator"]):
+    for line in projects()[OPERATOR].required("operator"):
         asked = Requirement(line)
         assert asked.specifier.contains(found[asked.name.lower()]), f"{line}: run scripts/lock"
 

@@ -74,7 +74,7 @@ def test_commands_that_need_it_say_in_one_line_what_is_missing_and_what_to_do() 
     for status, out, err in answers(*IN_NEED):
         assert (status, out) == (1, "")
         assert err.count("\n") == 1
-        assert err.startswith("error: this command needs the embedded servers, which the operator's image leaves out (")
+        assert err.startswith("error: this command needs packages that the operator's image leaves out (")
         assert any(f"({name} is missing)" in err for name in LABORATORY)
         assert err.endswith(f": {INSTALL_EMBEDDED}\n")
 
@@ -90,7 +90,7 @@ def test_every_command_tells_its_options() -> None:
 def test_a_command_that_is_called_wrongly_says_that_first() -> None:
     for status, out, err in answers(["cluster", "--nonsense"], ["control-plane"], ["demo", "--nonsense"]):
         assert (status, out) == (2, "")
-        assert "embedded servers" not in err
+        assert "leaves out" not in err
 
 
 VERBS = ("retry", "suspend", "resume", "cancel", "approve", "logs")

@@ -36,23 +36,22 @@ __all__ = [
     "virtual_loop",
 ]
 
-__getattr__, __dir__ = lazy_door(
-    __name__,
-    {
-        "ADMIN": "kubelab.model.calls",
-        "ApiServer": "kubelab.server",
-        "AuditEntry": "kubelab.access.audit",
-        "AuditLog": "kubelab.access.audit",
-        "Caller": "kubelab.model.calls",
-        "Certificates": "kubelab.http.certificates",
-        "InProcessKube": "kubelab.inprocess",
-        "ManualClock": "kubelab.clock",
-        "SeededEntropy": "kubelab.entropy",
-        "VirtualClock": "kubelab.clock",
-        "certificates_for": "kubelab.http.authority",
-        "kubeconfig": "kubelab.http.serving",
-        "run_sync": "kubelab.inprocess",
-        "serve": "kubelab.http.serving",
-        "virtual_loop": "kubelab.clock",
-    },
-)
+_MODULES = {
+    "ADMIN": "kubelab.model.calls",
+    "ApiServer": "kubelab.server",
+    "AuditEntry": "kubelab.access.audit",
+    "AuditLog": "kubelab.access.audit",
+    "Caller": "kubelab.model.calls",
+    "Certificates": "kubelab.http.certificates",
+    "InProcessKube": "kubelab.inprocess",
+    "ManualClock": "kubelab.clock",
+    "SeededEntropy": "kubelab.entropy",
+    "VirtualClock": "kubelab.clock",
+    "certificates_for": "kubelab.http.authority",
+    "kubeconfig": "kubelab.http.serving",
+    "run_sync": "kubelab.inprocess",
+    "serve": "kubelab.http.serving",
+    "virtual_loop": "kubelab.clock",
+}
+
+__getattr__, __dir__ = lazy_door(__name__, _MODULES)

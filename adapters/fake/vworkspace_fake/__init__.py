@@ -15,9 +15,8 @@ __all__ = [
     "MemoryJobStore",
 ]
 
-__getattr__, __dir__ = lazy_door(
-    __name__,
-    {
-        "MemoryJobStore": "vworkspace_fake.job_store",
-    },
-)
+_MODULES = {
+    "MemoryJobStore": "vworkspace_fake.job_store",
+}
+
+__getattr__, __dir__ = lazy_door(__name__, _MODULES)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.packaging.projects import ours_below
 from vworkspace_app import VERSION
 from vworkspace_app import missing_packages as bare
 from vworkspace_app.cli import app
 
-OURS = ("vworkspace_app", "vworkspace_core", "vworkspace_fake", "purekube_http", "vworkspace_odoo")
+OURS = tuple(sorted(ours_below("vworkspace-operator")))
 BASE = ("attr", "attrs", "cattr", "cattrs", "jsonschema", "jsonschema_specifications", "msgspec", "referencing", "rpds")
 """What the base dependencies of the package and theirs are imported as."""
 

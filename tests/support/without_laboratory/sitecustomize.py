@@ -7,7 +7,7 @@ from typing import Any
 class Laboratory:
     """Finds nothing, and lets nobody after it look for these."""
 
-    names = ("kubelab", "vworkspace_fake")
+    names = ("kubelab", "purekube_convert", "vworkspace_fake")
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         """Raise ModuleNotFoundError for the laboratory, as Python does where it is not installed."""
