@@ -33,9 +33,10 @@ from kubelab.http.serving import serve
 from kubelab.model.calls import ADMIN, RequestTarget, WriteOptions
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, NAMESPACE
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "manifests" / "crds"

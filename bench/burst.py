@@ -29,8 +29,9 @@ from bench.machine import describe
 from bench.operators import CLUSTER, Program, Stage, Start, kopfs, ours, stage, started
 from bench.stage import SPACES
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 SPACE: Final = SPACES[0]
 PATIENCE: Final = 300.0

@@ -26,9 +26,10 @@ import attrs
 
 from bench.machine import describe
 from bench.side_by_side import is_ready
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.real_site import RealSite, real_site
 from tools.cluster.up import Cluster, running
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 
 VERSION: Final = "1.0.0"

@@ -25,7 +25,7 @@ from kubelab.http.serving import serve as serve_cluster
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.ports import WatchEventType
@@ -37,6 +37,7 @@ from tests.support.embedded_server import config_of
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore

@@ -17,8 +17,8 @@ from bench.operators import CLUSTER, Program
 from bench.reaching import Client
 from bench.side_by_side import PATIENCE
 from bench.stage import SPACES
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_app.observability.catalogue import INSTANCES as METRIC
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 INSTANCES: Final = 500
 BYTES: Final = 500_000

@@ -31,14 +31,7 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    NAMESPACE,
-    OCI_REPOSITORY,
-)
-from purekube.apimachinery.resources import CLUSTER as CLUSTER_KIND
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, ListPage, Send, WatchEvent, WatchEventType
 from purekube_run.process.clock import SystemClock
@@ -46,6 +39,8 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
 from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.instances.context import Settings
 

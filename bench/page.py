@@ -22,7 +22,7 @@ from bench.machine import describe, line
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, LEASE, NAMESPACE
+from purekube.apimachinery.resources import LEASE, NAMESPACE
 from purekube.apimachinery.timestamps import microtime
 from purekube.ports import PatchType
 from tests.support.browser import browser, missing
@@ -32,6 +32,7 @@ from tests.support.server_thread import served
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import install
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 ROUNDS: Final = 20
 FOLLOWERS: Final = 10

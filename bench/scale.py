@@ -35,10 +35,11 @@ from bench.machine import describe
 from bench.made_up import Made, resident_megabytes, space_of
 from bench.operators import BIN, CLUSTER, Program, Stage, program, stage
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.shard import WHOLE, Shard
 from tests.support.commands import free_port
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 PATIENCE: Final = 3600.0
 FLUX_AT_ONCE: Final = 8

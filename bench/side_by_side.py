@@ -24,7 +24,8 @@ from bench.operators import CLUSTER, Stage, Start, kopfs, ours, stage, started
 from bench.reaching import Access, Client
 from bench.stage import SPACES
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 PATIENCE = 900.0
 TOUCHED = "idle-0"

@@ -26,7 +26,7 @@ from bench.operators import Program, Stage, ours, stage, started
 from bench.reaching import Client
 from bench.side_by_side import PATIENCE, instance, is_ready, space_of
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 __all__ = ["Sample", "complaints", "main", "soak"]
 

@@ -52,17 +52,16 @@ from kubelab.downstream.crds import downstream_crds
 from kubelab.http.authority import certificates_for
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     NAMESPACE,
-    OPERATION,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT_CLASS,
 )
 from tests.support.operation_worlds import operation_manifest, template
 from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
 from vworkspace_app.webhooks.answers import GATED_PATH
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.engines import engine_kinds
 
 HOST = "127.0.0.1"

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     HELM_RELEASE,
     NAMESPACE,
-    OPERATION,
     SECRET,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT,
@@ -21,6 +19,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.context import OperationContext, OperationObserved

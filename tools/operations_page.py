@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, metadata
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube_run.process.yaml_documents import Format, dump
 from tools.operation_examples import CONTEXT, REFUSED, TARGET, example, observed
 from tools.parameter_rows import parameter_rows
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import BETWEEN_SYNCS, Operation, Phase
 from vworkspace_core.operations.conflicts import EXCLUDES, conflicting
 from vworkspace_core.operations.contract import Engine, Row

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from purekube.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
     from vworkspace_core.api.application_instance import ApplicationInstance
     from vworkspace_core.api.codec import read_application_instance, read_operation
     from vworkspace_core.api.crd import crd_manifests
+    from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
     from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
     from vworkspace_core.api.operation import Operation
     from vworkspace_core.instances.context import Context, InstanceObserved, Settings
@@ -46,13 +46,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "APPLICATION_INSTANCE": "purekube.apimachinery.resources",
+    "APPLICATION_INSTANCE": "vworkspace_core.api.kinds",
     "ApplicationInstance": "vworkspace_core.api.application_instance",
     "Context": "vworkspace_core.instances.context",
     "FIELD_MANAGER": "vworkspace_core.api.labels",
     "FINALIZER": "vworkspace_core.api.labels",
     "InstanceObserved": "vworkspace_core.instances.context",
-    "OPERATION": "purekube.apimachinery.resources",
+    "OPERATION": "vworkspace_core.api.kinds",
     "Operation": "vworkspace_core.api.operation",
     "OperationContext": "vworkspace_core.operations.context",
     "OperationObserved": "vworkspace_core.operations.context",

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubelab.builtin.resources import builtin_resources
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import ALL_KINDS
+from purekube.apimachinery.resources import KNOWN_KINDS
 from purekube.reconcilers import Resource
 
 
@@ -53,7 +53,7 @@ class KindNames:
 
 @cache
 def _known() -> tuple[Kind, ...]:
-    return tuple(dict.fromkeys((*(one.core_kind for one in builtin_resources()), *ALL_KINDS)))
+    return tuple(dict.fromkeys((*(one.core_kind for one in builtin_resources()), *KNOWN_KINDS)))
 
 
 def _full(kind: Kind) -> str:

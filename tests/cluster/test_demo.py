@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube.apimachinery.resources import CLUSTER, EVENT, NAMESPACE
+from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube_http import KubeApiClient, load_config
 from purekube_run.controller.lookups import all_of
 from tests.support.cluster_environment import RIGHTS
@@ -18,6 +18,7 @@ from tests.support.definitions import have_defined
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import CLUSTER
 
 _WHOLE_CLUSTER: tuple[Kind, ...] = (NAMESPACE, CLUSTER, RIGHTS["ClusterRole"], RIGHTS["ClusterRoleBinding"])
 

@@ -12,10 +12,11 @@ import anyio
 import attrs
 
 from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, SECRET
+from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from tests.support.real_site import RealSite, real_site
 from tests.support.servers import alone
 from tools.cluster.up import Cluster
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import JOB_STORE
 from vworkspace_fake.controlplane import JobEntry
 

@@ -17,7 +17,7 @@ import attrs
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeRequest, KubeVerb, Send
 from purekube.ports.kube import WRITES
 from purekube.ports.kube_api import left_of
@@ -39,6 +39,7 @@ from tests.support.e2e_world import (
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
 from tests.support.servers import Face, _start
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane

@@ -22,7 +22,6 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.references import KeyRef
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -48,6 +47,7 @@ from vworkspace_core.api.application_instance import (
 from vworkspace_core.api.chart import SourceType
 from vworkspace_core.api.codec import read_application_instance, unstructure
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, RETRY
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings

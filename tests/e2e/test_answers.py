@@ -17,7 +17,7 @@ from kubelab.access.authorization import Attributes, denied
 from kubelab.model.calls import Caller, RequestVerb
 from purekube.apimachinery.errors import Right, refused_right
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import EVENT, NAMESPACE
 from tests.support.cluster_environment import RIGHTS
 from tests.support.e2e_world import (
     CLUSTER,
@@ -37,6 +37,7 @@ from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT, IN_PROCESS
 from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.remedies import not_permitted, remedy
 from vworkspace_core.install.access import EVERYWHERE, JOBS, TENANT, VELERO
 from vworkspace_core.instances.context import Settings

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, UNGATED_NS, World, instance
 from tests.support.servers import FACES, Face
 from tests.support.stories import on_every_face
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 
 SECRET = {

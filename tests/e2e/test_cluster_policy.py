@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import ObjectRef
 from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, LATER, World, conditions
 from tests.support.servers import FACES, Face
+from vworkspace_core.api import kinds as own_kinds
 
 
 def have_cluster(world: World, name: str, **policy: Any) -> None:
     spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com"}
-    manifest = {**known.CLUSTER.manifest(name), "spec": {**spec, **({"policy": policy} if policy else {})}}
-    world.create_object(manifest, known.CLUSTER)
+    manifest = {**own_kinds.CLUSTER.manifest(name), "spec": {**spec, **({"policy": policy} if policy else {})}}
+    world.create_object(manifest, own_kinds.CLUSTER)
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
@@ -42,4 +42,4 @@ def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object(face:
 
 
 def known_ref(name: str) -> ObjectRef:
-    return ObjectRef(known.CLUSTER, None, name)
+    return ObjectRef(own_kinds.CLUSTER, None, name)

@@ -22,6 +22,7 @@ from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.credentials.secret import Credentials
@@ -29,7 +30,7 @@ from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane, ScriptedFault
 from vworkspace_fake.job_store import MemoryJobStore
 
-OURS = ObjectRef(known.CLUSTER, None, CLUSTER)
+OURS = ObjectRef(own_kinds.CLUSTER, None, CLUSTER)
 QUICK = OperatorSettings(
     Settings(cluster_id=CLUSTER), identity="e2e", version="1.2.3", unreachable_seconds=1.0, disconnected_seconds=3.0
 )
@@ -63,13 +64,13 @@ def notes(world: World) -> list[tuple[str, str]]:
 
 async def reports(world: World) -> None:
     """Somebody applies the Cluster object, and the operator reports on it."""
-    world.create_object(cluster_manifest(CLUSTER, "https://odoo.example.com"), known.CLUSTER)
+    world.create_object(cluster_manifest(CLUSTER, "https://odoo.example.com"), own_kinds.CLUSTER)
     await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
 
 
 def row(world: World) -> dict[str, Any]:
     """The columns of `kubectl get clusters`."""
-    found = table(world.cluster.resource(known.CLUSTER), [world.get(OURS)], {}, "", world.clock.now())
+    found = table(world.cluster.resource(own_kinds.CLUSTER), [world.get(OURS)], {}, "", world.clock.now())
     names = [column["name"] for column in found["columnDefinitions"]]
     return dict(zip(names, found["rows"][0]["cells"], strict=True))
 
@@ -164,10 +165,10 @@ def test_namespaces_and_kinds_that_come_and_go_are_told_at_once() -> None:
 def test_the_Cluster_of_another_id_and_a_damaged_one_are_left_alone() -> None:
     async def story(world: World) -> None:
         other = cluster_manifest("cluster-other", "https://odoo.example.com")
-        world.create_object(other, known.CLUSTER)
+        world.create_object(other, own_kinds.CLUSTER)
         await reports(world)
 
-        assert "status" not in world.get(ObjectRef(known.CLUSTER, None, "cluster-other"))
+        assert "status" not in world.get(ObjectRef(own_kinds.CLUSTER, None, "cluster-other"))
 
     IN_PROCESS.run(story)
 
@@ -246,10 +247,10 @@ def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
 def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None:
     async def story(world: World, operator: Callable[[], Manager]) -> None:
         mine = {**cluster_manifest(CLUSTER, "https://other.example.com"), "metadata": {"name": "mine"}}
-        world.create_object(mine, known.CLUSTER)
+        world.create_object(mine, own_kinds.CLUSTER)
         async with anyio.create_task_group() as group:
             group.start_soon(operator().run)
-            ref = ObjectRef(known.CLUSTER, None, "mine")
+            ref = ObjectRef(own_kinds.CLUSTER, None, "mine")
             await world.until(lambda: get_path(world.get(ref), "status", "lastHeartbeat"), "its status")
             assert world.find(OURS) is None
             assert world.get(ref)["spec"]["controlPlaneEndpoint"] == "https://other.example.com"

@@ -16,11 +16,12 @@ import yaml
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from tests.support.commands import one_line, run
 from tests.support.e2e_world import INSTANCE, NS, RELEASE, SOURCE, World
 from tests.support.servers import IN_PROCESS
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 GOLDEN = Path(__file__).parent / "golden"
 FILE = GOLDEN / "instance.yaml"

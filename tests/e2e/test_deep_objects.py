@@ -10,12 +10,13 @@ import pytest
 
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.cluster_choice import real_server
 from tests.support.e2e_world import NS, UNGATED_NS, World, instance
 from tests.support.operation_requests import LABELS
 from tests.support.patience import PATIENCE
 from tests.support.servers import ENVIRONMENT
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("KUBEBUILDER_ASSETS"), reason="needs a kube-apiserver: the embedded one takes no such object"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION
+from purekube.apimachinery.resources import JOB
 from purekube_run.process.errors import CommandError
 from tests.support.commands import run
 from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
@@ -16,6 +16,7 @@ from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, said, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)

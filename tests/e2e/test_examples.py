@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION, PERSISTENT_VOLUME_CLAIM, SECRET
+from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, SECRET
 from purekube.ports import KubeApi
 from tests.support.e2e_world import CLUSTER, NS, World
 from tests.support.operation_requests import FLUX, Operating, operations_story
 from vworkspace_core.api.admission import admit
+from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import parameters_digest
 

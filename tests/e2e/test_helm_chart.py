@@ -17,12 +17,12 @@ from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from purekube_kit.kube_apiserver import assets_of, started
 from tests.support.chart_values import EVERYTHING
 from tests.support.commands import call
 from tests.support.helm import UNAVAILABLE, documents, helm_in
 from tests.support.server_thread import served
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)]
 

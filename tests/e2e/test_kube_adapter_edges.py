@@ -31,7 +31,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.nesting import too_deep
-from purekube.apimachinery.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from purekube.ports import PatchType, Propagation, WatchEventType
 from purekube_http import KubeApiClient
 from tests.support.patience import PATIENCE
@@ -49,6 +49,7 @@ from tests.support.scripted_server import (
     stream,
     wire,
 )
+from vworkspace_core.api.kinds import CLUSTER
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubelab.clock import VirtualClock, virtual_loop
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE, OPERATION
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.reconcilers import Object, Reconciler, Request, Result
 from purekube.reconcilers.decide_pure import composite_of
@@ -24,6 +24,7 @@ from tests.support.e2e_world import FIRST, LATER, NS, QUICK, World, instance
 from tests.support.servers import START
 from tests.support.shop import SHOP, ShopSpec, ShopStatus, shop
 from vworkspace_app.manager.manager import Manager
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 pytestmark = pytest.mark.slow
 

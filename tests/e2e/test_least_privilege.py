@@ -21,10 +21,9 @@ from lightkube.config.kubeconfig import SingleConfig
 
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import ObjectRef, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, LEASE, SECRET
 from purekube.ports import KubeApi
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.audited_story import Audit, Request
@@ -51,13 +50,15 @@ from tests.support.source_names import fragment_name, source_ref
 from tests.support.webhooks_in_force import Guard
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api import kinds as own_kinds
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 
 pytestmark = pytest.mark.slow
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
-POSTURE = ObjectRef(known.CLUSTER, None, CLUSTER)
+POSTURE = ObjectRef(own_kinds.CLUSTER, None, CLUSTER)
 NO_AGENT = ("--no-agent", "--cluster-id", CLUSTER)
 
 

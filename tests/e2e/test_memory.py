@@ -11,13 +11,13 @@ import structlog
 
 from kubelab.clock import VirtualClock, virtual_loop
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.apimachinery.secret_material import LONGEST_MESSAGE, _remembered, safe
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.controlplane import InProcessControlPlane

@@ -24,6 +24,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_fake.job_store import MemoryJobStore
@@ -82,7 +83,7 @@ async def healthy(world: World, wanted: str) -> None:
 
 @pytest.mark.parametrize("agent", [True, False], ids=["agent", "no agent"])
 @pytest.mark.parametrize(
-    "kind", [known.HELM_RELEASE, known.APPLICATION_INSTANCE, known.NAMESPACE], ids=lambda k: k.kind
+    "kind", [known.HELM_RELEASE, own_kinds.APPLICATION_INSTANCE, known.NAMESPACE], ids=lambda k: k.kind
 )
 def test_a_right_without_which_nothing_goes_is_told_while_the_operator_waits(kind: Kind, agent: bool) -> None:
     async def story(world: World, api: Restricted) -> None:
@@ -115,9 +116,9 @@ def test_where_the_definitions_cannot_be_listed_none_is_called_missing() -> None
 def test_a_right_that_only_an_engine_needs_stops_nobody_else(kind: Kind) -> None:
     async def story(world: World, api: Restricted) -> None:
         world.create_object(
-            instance(metadata={"name": "a", "namespace": NS, "labels": MANAGED}), known.APPLICATION_INSTANCE
+            instance(metadata={"name": "a", "namespace": NS, "labels": MANAGED}), own_kinds.APPLICATION_INSTANCE
         )
-        ref = ObjectRef(known.APPLICATION_INSTANCE, NS, "a")
+        ref = ObjectRef(own_kinds.APPLICATION_INSTANCE, NS, "a")
         await world.until(
             lambda: get_path(world.get(ref), "status", "conditions"), "the instance is looked at", seconds=30
         )

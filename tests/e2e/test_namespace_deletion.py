@@ -9,12 +9,13 @@ import pytest
 
 from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
+from purekube.apimachinery.resources import EVENT, HELM_RELEASE, JOB, NAMESPACE
 from purekube.graph.once import UNRECORDED
 from tests.support.e2e_world import CLUSTER, INSTANCE, NS, QUICK, World, instance
 from tests.support.namespace_ends import end_namespace, is_ended, take_roles
 from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules
 from tests.support.servers import ENVIRONMENT, FACES, Face
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings
 
 NAMESPACE_REF = ObjectRef(NAMESPACE, None, NS)

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     TOKEN,
@@ -28,6 +27,7 @@ from tests.e2e.test_command_processes import (
 from tests.support.commands import Running, call, free_port
 from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
 from tests.support.patience import PATIENCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
+from purekube.apimachinery.resources import JOB, NAMESPACE, SECRET, VELERO_BACKUP
 from purekube.ports import WatchEvent
 from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from tests.support.operation_requests import (
@@ -27,6 +27,7 @@ from tests.support.operation_requests import (
     rules,
 )
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.operations.settings import RUNNER
 

@@ -9,12 +9,12 @@ import random
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import OPERATION
 from tests.support.e2e_world import INSTANCE, World
 from tests.support.effort import of_both
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
 from tests.support.operation_worlds import template
 from tests.support.servers import IN_PROCESS
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.operations.conflicts import conflicting
 
 SEEDS = of_both(sample=(2, 5), whole=tuple(range(50)))

@@ -2,9 +2,10 @@
 
 from kubelab.downstream import DownstreamOutcome, Ending
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, NS
 from tests.support.operation_requests import AT_WORK, Operating, operations_story, rules
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES
 
 

@@ -9,17 +9,9 @@ from typing import Any
 import pytest
 
 from kubelab.flux.crds import flux_crds
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    NAMESPACE,
-    SECRET,
-)
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
 from tests.support.e2e_world import (
     CLUSTER,
     EDITED,
@@ -38,7 +30,9 @@ from tests.support.e2e_world import (
 from tests.support.servers import FACES, Face
 from tests.support.source_names import source_ref
 from tests.support.stories import on_every_face
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 READY = {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}
@@ -201,11 +195,11 @@ async def test_a_policy_of_the_cluster_counts_when_it_comes_and_when_it_goes_RES
     await world.ready()
     policy = {"forbiddenVersions": [FIRST]}
     spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com", "policy": policy}
-    world.create_object({**known.CLUSTER.manifest(CLUSTER), "spec": spec}, known.CLUSTER)
+    world.create_object({**own_kinds.CLUSTER.manifest(CLUSTER), "spec": spec}, own_kinds.CLUSTER)
     await world.until(lambda: world.conditions().get("Blocked") == "True/PolicyDenied", "Blocked")
     assert world.running() == [FIRST], "what runs goes on"
 
-    world.edit(ObjectRef(known.CLUSTER, None, CLUSTER), {"spec": {"policy": None}})
+    world.edit(ObjectRef(own_kinds.CLUSTER, None, CLUSTER), {"spec": {"policy": None}})
 
     await world.until(lambda: world.conditions().get("Blocked") == "False/Unblocked", "Unblocked")
     assert world.conditions()["Ready"] == READY["Ready"]

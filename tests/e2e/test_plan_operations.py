@@ -13,7 +13,7 @@ import yaml
 
 from kubelab.flux import ChartHook
 from purekube.apimachinery.manifest import canonical_json
-from purekube.apimachinery.resources import ALL_KINDS, JOB
+from purekube.apimachinery.resources import JOB
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format, parse_yaml, read_documents
 from tests.support.commands import Ended, one_line, run
@@ -30,6 +30,7 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
+from vworkspace_core.api.kinds import ALL_KINDS
 
 NOW = ("--now", "2026-06-01T12:00:00Z")
 NAME = "op-1-0badcafe"

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.ports import PatchType, WatchEventType
 from tests.support.e2e_world import (
     BROKEN,
@@ -37,6 +37,7 @@ from tests.support.e2e_world import (
 from tests.support.recording_client import Write
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from tests.support.stories import on_every_face_every_day as on_every_face
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault

@@ -24,7 +24,7 @@ from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import engine_object_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE, OPERATION, SECRET
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.cluster_environment import RIGHTS as RBAC
 from tests.support.commands import COMMAND, run
@@ -46,9 +46,11 @@ from tests.support.patience import PATIENCE
 from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.advice import ADVICE, obstacles
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, Installation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.credentials.secret import credentials_of
@@ -60,7 +62,7 @@ pytestmark = pytest.mark.slow
 
 ELSEWHERE: Final = f"remedy{SUFFIX}"
 """A namespace that these stories alone use: what they do to it would be in the way of others."""
-KINDS: Final = (*known.ALL_KINDS, known.DEPLOYMENT, known.SERVICE_ACCOUNT, *RBAC.values())
+KINDS: Final = (*own_kinds.ALL_KINDS, known.DEPLOYMENT, known.SERVICE_ACCOUNT, *RBAC.values())
 PASSING: Final = (known.EVENT, known.CORE_EVENT, known.LEASE, known.POD)
 DEPLOYMENT: Final = ObjectRef(known.DEPLOYMENT, OWN_NS, "vworkspace-operator")
 INSTALLED: Final = ("--image", "registry.example.com/ours/operator:7", "--no-agent", "--cluster-id", CLUSTER)

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from kubelab.access.audit import AuditEntry
 from kubelab.model.calls import RequestVerb
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, OPERATOR, OWN_NS, World, instance
 from tests.support.servers import IN_PROCESS
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
 
 FOREIGN_RELEASE = ["list secrets"]

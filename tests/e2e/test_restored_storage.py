@@ -17,13 +17,14 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from tests.support.commands import Running, free_port
 from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, instance, usual_crds
 from tests.support.restorable_server import SERVERS, Restorable, config_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 pytestmark = pytest.mark.slow
 

@@ -28,7 +28,7 @@ import pytest
 from kubelab.flux import run as run_flux
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
 from purekube_run.process.clock import SystemClock
 from tests.support.commands import Running
@@ -38,6 +38,7 @@ from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
 from vworkspace_app.embedded.access import ClusterAccess, write_kubeconfig
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_fake.controlplane import JobEntry
 

@@ -10,7 +10,7 @@ import pytest
 
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, POD
+from purekube.apimachinery.resources import JOB, POD
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.e2e.test_least_privilege import kubeconfig_of
@@ -22,6 +22,7 @@ from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.watching import Following
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.tree import tree_of
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import EVENT, OWN_KINDS
+from purekube.apimachinery.resources import EVENT
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.ports import PatchType
@@ -20,6 +20,7 @@ from purekube_run.process.errors import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, example, in_process, play
+from vworkspace_core.api.kinds import OWN_KINDS
 
 
 async def notes(site: BoxSite, reason: str) -> list[str]:

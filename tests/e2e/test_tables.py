@@ -10,12 +10,13 @@ from kubelab.http.tables.render import table
 from kubelab.model.calls import RequestTarget
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from tests.support.instance_worlds import NAMESPACE, NOW, decide, instance_manifest, written
 from tests.support.operation_worlds import CONTEXT as OPERATIONS
 from tests.support.operation_worlds import observed, operation_manifest
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 

@@ -13,14 +13,15 @@ import pytest
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import Invalid, KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.ports import KubeApi
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
 from tests.support.operation_worlds import template
 from tests.support.servers import ENVIRONMENT
 from tests.support.tenant_matrix import annotated, attempts, beyond, parameter_attempts
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.operation import Operation
 
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.slow
 LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 OF: Final = ("runCommand.job", "runbook.workflow", "backup.snapshot")
 """Templates whose Operations keep nobody waiting, one of each capability; the core goes through all of them."""
-_OUR_OWN: Final = {kind.kind for kind in (*known.OWN_KINDS, known.EVENT, known.LEASE)}
-LOOKED_AT: Final = tuple(kind for kind in known.ALL_KINDS if kind.kind not in _OUR_OWN)
+_OUR_OWN: Final = {kind.kind for kind in (*own_kinds.OWN_KINDS, known.EVENT, known.LEASE)}
+LOOKED_AT: Final = tuple(kind for kind in own_kinds.ALL_KINDS if kind.kind not in _OUR_OWN)
 
 
 def first_of_each(found: Iterable[tuple[str, dict[str, Any]]], prefix: str) -> Iterator[dict[str, Any]]:

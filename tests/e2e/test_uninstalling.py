@@ -17,13 +17,7 @@ import pytest
 from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
-    HELM_RELEASE,
-    NAMESPACE,
-)
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE
 from purekube.ports import KubeApi
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
 from tests.support.cluster_environment import environment_world
@@ -34,6 +28,7 @@ from tests.support.rights import printed
 from tests.support.servers import Face, serving_around, simulate
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import UNINSTALL
 
 pytestmark = pytest.mark.slow

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from purekube.apimachinery.resources import OPERATION, OWN_KINDS
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.commands import run
 from tests.support.e2e_world import World
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app import VERSION
 from vworkspace_app.commands.version import operator_in
+from vworkspace_core.api.kinds import OPERATION, OWN_KINDS
 
 pytestmark = pytest.mark.slow
 

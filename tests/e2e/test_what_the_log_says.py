@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, World, instance
 from tests.support.operation_requests import LABELS
 from tests.support.servers import IN_PROCESS
 from vworkspace_app.instances.controller import InstanceController
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 
 def create(world: World, **changes: Any) -> None:

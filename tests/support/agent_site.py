@@ -12,7 +12,7 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.apimachinery.timestamps import Instant
 from purekube.ports import WatchEventType
@@ -23,6 +23,7 @@ from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.clusters.conditions import wanted_conditions
 from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity

@@ -6,7 +6,7 @@ Each is valid as it comes; what a test is about, it says by an argument.
 from collections.abc import Mapping
 from typing import Any
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 __all__ = ["NAME", "NAMESPACE", "chart", "cluster_manifest", "condition", "instance_manifest", "operation_manifest"]
 

@@ -23,7 +23,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.ports import KubeRequest, PatchType, Send, WatchEventType
 from tests.support.builders import NAMESPACE, condition
@@ -32,6 +32,7 @@ from tests.support.jobs import CLUSTER_ID, delete_payload, instance
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.store import KubeJobStore

@@ -28,12 +28,13 @@ from tests.support.recording_client import Witness
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
 
 __all__ = ["environment_world", "grant", "leave"]
 
 RIGHTS: Final = {kind.kind: kind for kind in known.RBAC_KINDS}
-_LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
+_LEFT: Final = (*(kind for kind in own_kinds.ALL_KINDS if kind.namespaced),)
 """What a story may leave in its namespace."""
 
 
@@ -149,12 +150,12 @@ async def _clean(api: KubeApi) -> None:
     """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
     for kind in _LEFT:
         await _remove(api, kind, NS)
-    for kind in (known.APPLICATION_INSTANCE, known.OPERATION, known.HELM_RELEASE):
+    for kind in (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION, known.HELM_RELEASE):
         await _remove(api, kind, worlds.UNGATED_NS)
     for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
         await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
     await _remove(api, known.SECRET, OWN_NS, JOB_STORE)
-    await _remove(api, known.CLUSTER, None)
+    await _remove(api, own_kinds.CLUSTER, None)
     for content in await _contents(api):
         await _free(api, content, known.VOLUME_SNAPSHOT_CONTENT)
     for event in (await api.list(known.EVENT, namespace="default")).items:

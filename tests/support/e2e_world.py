@@ -22,14 +22,12 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     EVENT,
     HELM_RELEASE,
     NAMESPACE,
     OCI_REPOSITORY,
-    OPERATION,
     SECRET,
 )
 from purekube.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEventType
@@ -42,6 +40,7 @@ from tests.support.recording_client import Witness, Write
 from tests.support.source_names import source_ref
 from tools.cluster.up import VARIABLE
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import JOB_STORE
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry

@@ -12,11 +12,12 @@ import attrs
 
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_from_secret
 from purekube.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, SECRET
+from purekube.apimachinery.resources import SECRET
 from tests.support.instance_turmoil import CHART, DOWNSTREAM, LEAK, MARKER, Turmoil
 from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import HELM, NS
 from tests.support.source_names import fragment_name, source_ref
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL,
 )

@@ -15,7 +15,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.controller.machine import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
@@ -24,6 +24,7 @@ from tests.support.builders import NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord, JobStore

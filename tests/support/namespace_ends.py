@@ -15,6 +15,7 @@ from purekube.ports import KubeApi
 from tests.support.cluster_choice import Reached, is_existing
 from tests.support.commands import call
 from tests.support.e2e_world import World
+from vworkspace_core.api import kinds as own_kinds
 
 __all__ = ["ROLES", "end_namespace", "end_what_goes", "is_ended", "take_roles"]
 
@@ -26,7 +27,7 @@ _STEPS: Final = 10
 _CONTENT: Final = (
     *ROLES,
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
-    *(kind for kind in known.ALL_KINDS if kind.namespaced and kind != known.EVENT),
+    *(kind for kind in own_kinds.ALL_KINDS if kind.namespaced and kind != known.EVENT),
 )
 
 

@@ -21,11 +21,9 @@ from kubelab.downstream import (
 )
 from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux import ChartHook
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
-    OPERATION,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
     VOLUME_SNAPSHOT_CLASS,
@@ -35,6 +33,8 @@ from tests.support.e2e_world import CLUSTER, INSTANCE, NAME, NS, QUICK, World
 from tests.support.effort import EFFORT
 from tests.support.operation_worlds import HOOK_SPEC, template
 from tests.support.servers import FACES, IN_PROCESS, Face, Story
+from vworkspace_core.api import kinds as own_kinds
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL, OPERATION_UID
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
@@ -189,7 +189,7 @@ class Operating:
         """The cluster's policy does not let that version in."""
         policy = {"forbiddenVersions": [version]}
         spec = {"clusterId": CLUSTER, "controlPlaneEndpoint": "https://odoo.example.com", "policy": policy}
-        self.world.create_object({**known.CLUSTER.manifest(CLUSTER), "spec": spec}, known.CLUSTER)
+        self.world.create_object({**own_kinds.CLUSTER.manifest(CLUSTER), "spec": spec}, own_kinds.CLUSTER)
 
     def engines_are(self, behaviour: DownstreamBehaviour) -> None:
         """Engines behave like that from now on, and notice it."""

@@ -16,12 +16,10 @@ from kubelab.model.calls import Caller, RequestVerb
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     JOB,
     NAMESPACE,
-    OPERATION,
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
@@ -50,6 +48,7 @@ from tests.support.operation_worlds import (
 from tests.support.simulation import OPERATOR, START, EventLog
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.operations.claims import Claims

@@ -12,7 +12,6 @@ from kubelab.flux.history import snapshot
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret, secret_name
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     HELM_RELEASE,
     JOB,
     SECRET,
@@ -24,6 +23,7 @@ from purekube.apimachinery.resources import NAMESPACE as NAMESPACES
 from purekube.controller.decision import Decision
 from tests.support.instance_worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest

@@ -20,7 +20,7 @@ from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.ports import PatchType
@@ -42,6 +42,7 @@ from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Access, Site
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore

@@ -8,9 +8,9 @@ from joserfc.jwk import OKPKey
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance, job, operation, with_status
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.jobs.events import condition_events, heartbeat, life_events
 from vworkspace_core.jobs.reports import progress, result_body, waiting_body
 from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason

@@ -17,7 +17,7 @@ import attrs
 from kubelab.flux.storage import release_document
 from kubelab.http.serving import kubeconfig
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, SECRET
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY, SECRET
 from purekube_http import KubeApiClient, load_config
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.yaml_documents import Format, dump
@@ -31,6 +31,7 @@ from vworkspace_app.demo.cluster_ground import Ground
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 

@@ -15,14 +15,7 @@ import attrs
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_RELEASE,
-    LEASE,
-    NAMESPACE,
-    OWN_KINDS,
-)
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, LEASE, NAMESPACE
 from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
@@ -33,6 +26,7 @@ from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observe import observe_live

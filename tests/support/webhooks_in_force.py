@@ -8,9 +8,9 @@ import attrs
 
 from purekube.apimachinery.errors import AlreadyExists, Invalid, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.e2e_world import CLUSTER, OWN_NS, UNGATED_NS, World, instance
 from vworkspace_app.install.webhooks import SERVICE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 __all__ = ["Guard"]
 

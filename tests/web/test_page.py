@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeApi
 from purekube.reconcilers import Reconciler, Request, Result
 from tests.support.box_site import example
@@ -36,6 +36,7 @@ from vworkspace_app.page.access import PATH, VERDICT_SECONDS, PasswordAccess, To
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
 from vworkspace_app.page.site import HEADERS, KnownHosts
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"

@@ -11,14 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    NAMESPACE,
-    OPERATION,
-)
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE
 from tests.support.box_site import example
 from tests.support.browser import browser, look, missing, resize, until, violations
 from tests.support.builders import chart, operation_manifest
@@ -35,6 +28,7 @@ from tests.support.page_site import (
     ready,
 )
 from vworkspace_app.page.jobs import JobsPage
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.fleet import PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of

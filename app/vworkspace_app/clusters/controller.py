@@ -12,7 +12,7 @@ import structlog
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.timestamps import Instant
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -24,6 +24,7 @@ from purekube_run.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.installation import PRINTED, Installation
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.clusters.controllers import Watched

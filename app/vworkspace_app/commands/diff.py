@@ -10,7 +10,6 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from purekube_http import KubeApiClient
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
@@ -19,6 +18,7 @@ from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.overview.box_kinds import boxes_of
 from vworkspace_app.overview.differences import Difference, difference, overlaid
+from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 
 SAME, DIFFERS, FAILED = 0, 1, 2
 """The exit statuses, as diff and kubectl diff have them."""

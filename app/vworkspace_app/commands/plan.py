@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import ALL_KINDS, HELM_RELEASE, OPERATION
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube_run.process.errors import USAGE, CommandError
@@ -19,6 +19,7 @@ from vworkspace_app.commands import plan_output as output
 from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, quiet, told
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
+from vworkspace_core.api.kinds import ALL_KINDS, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings

@@ -12,10 +12,11 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
+from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.engines import engine_kinds

@@ -6,7 +6,6 @@ import anyio
 import structlog
 
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.resources import OWN_KINDS
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
@@ -45,6 +44,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_app.webhooks import ServedKinds, webhooks
+from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
 

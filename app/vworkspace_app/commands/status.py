@@ -11,7 +11,6 @@ import anyio
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CLUSTER
 from purekube.apimachinery.timestamps import format_time
 from purekube.boxes.box import Box
 from purekube.ports import KubeApi
@@ -24,6 +23,7 @@ from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, columns, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of

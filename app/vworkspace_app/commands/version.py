@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, OWN_KINDS
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import find
 from purekube_run.process.errors import FAILURE, CommandError
@@ -16,6 +16,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.reading import Reader
+from vworkspace_core.api.kinds import OWN_KINDS
 
 
 def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:

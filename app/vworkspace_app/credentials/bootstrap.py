@@ -11,9 +11,10 @@ import structlog
 
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CLUSTER, SECRET
+from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
 from purekube.ports import KubeApi
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.credentials.messages import BootstrapToken
 
 REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"

@@ -14,14 +14,10 @@ import attrs
 from purekube.apimachinery.errors import NotFound, Unavailable
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CLUSTER,
     CUSTOM_RESOURCE_DEFINITION,
     EVENT,
     HELM_RELEASE,
     NAMESPACE,
-    OPERATION,
-    OWN_KINDS,
     RBAC_KINDS,
     RESOURCE_QUOTA,
     SERVICE_ACCOUNT,
@@ -35,6 +31,7 @@ from vworkspace_app.demo.stage import Stage
 from vworkspace_app.install import InstallOptions, rights, tenant
 from vworkspace_app.install.options import NAME
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import attrs
 
 from kubelab.flux.storage import release_document
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube_http import KubeApiClient, load_config, with_token
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.errors import USAGE, CommandError
@@ -25,6 +25,7 @@ from vworkspace_app.demo.spectator import PATIENCE, WATCHED, Spectator
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import start_operator
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CAPABILITY_PREFIX
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane.server import ControlPlaneServer

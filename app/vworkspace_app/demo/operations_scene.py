@@ -19,10 +19,10 @@ from kubelab.downstream import (
     WorkflowBehaviour,
 )
 from kubelab.flux import ChartHook
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
 from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 

@@ -8,7 +8,7 @@ import attrs
 
 from kubelab.downstream import DownstreamRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import JOB, OPERATION
+from purekube.apimachinery.resources import JOB
 from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
@@ -16,6 +16,7 @@ from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPA
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import World
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
 from vworkspace_fake.controlplane.jobs import JobEntry
 

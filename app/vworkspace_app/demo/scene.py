@@ -7,7 +7,7 @@ import attrs
 
 from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 
 CLUSTER: Final = "cluster-prod-1"

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, OPERATION
+from purekube.apimachinery.resources import EVENT
 from purekube.ports import WatchEventType
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 Wanted = Callable[[Sighting], bool]

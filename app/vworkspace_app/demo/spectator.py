@@ -10,8 +10,9 @@ import attrs
 
 from kubelab.simulation.reflector import reflect
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import EVENT, HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import KubeApi, WatchEvent, WatchEventType
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 PATIENCE: Final = 180.0
 """Seconds after which something counts as missing: not a measure of how long it takes, even on a busy machine."""

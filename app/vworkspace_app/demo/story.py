@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import Narrator, Seen
@@ -24,6 +24,7 @@ from vworkspace_app.demo.sightings import (
 )
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import RETRY
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.server import ControlPlaneServer

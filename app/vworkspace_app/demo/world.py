@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
 from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.inprocess import InProcessKube, run_sync
-from purekube.apimachinery.resources import NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
 from vworkspace_app import VERSION
@@ -34,6 +34,7 @@ from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.errors import USAGE, CommandError
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 _WORDS: Final = {
     "applicationinstance": APPLICATION_INSTANCE,

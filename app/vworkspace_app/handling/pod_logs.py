@@ -9,13 +9,14 @@ import attrs
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION, POD, WORKFLOW
+from purekube.apimachinery.resources import JOB, POD, WORKFLOW
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.errors import CommandError
 from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.install.options import INSTANCE_LABELS
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import OPERATION_UID
 
 _OF_JOB: Final = "batch.kubernetes.io/job-name"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_app.install.accounts import account_of, accounts
 from vworkspace_app.install.network import network
 from vworkspace_app.install.options import NAME, InstallOptions, meta
@@ -11,6 +10,7 @@ from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac,
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
 from vworkspace_app.settings.table import PageAccess
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.install import access
 
 

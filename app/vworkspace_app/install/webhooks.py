@@ -8,9 +8,9 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_app.install.options import NAME, TLS_SECRET, InstallOptions, meta
 from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
 SERVICE: Final = f"{NAME}-webhook"

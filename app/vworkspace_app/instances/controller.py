@@ -9,15 +9,7 @@ import msgspec
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CLUSTER,
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    HELM_CHART,
-    NAMESPACE,
-    OPERATION,
-)
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_CHART, NAMESPACE
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange
@@ -35,6 +27,7 @@ from purekube_run.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.own_status import OWN_STATUS

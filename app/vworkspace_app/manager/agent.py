@@ -9,7 +9,6 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.problems import Problem
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informers import Informers
@@ -22,6 +21,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.caches import informer_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.admission import admit
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.clusters.inventory import AgentReport
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.secret import Credentials

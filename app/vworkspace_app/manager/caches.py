@@ -8,8 +8,6 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CLUSTER,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_CHART,
@@ -17,8 +15,6 @@ from purekube.apimachinery.resources import (
     HELM_REPOSITORY,
     NAMESPACE,
     OCI_REPOSITORY,
-    OPERATION,
-    OWN_KINDS,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
@@ -34,6 +30,7 @@ from purekube_run.controller.informers import Informers
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.index import OPERATION_INDEXES
 from vworkspace_core.api.installation import PRINTED, Installation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.remedies import remedy

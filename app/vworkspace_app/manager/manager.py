@@ -15,15 +15,7 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CLUSTER,
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    NAMESPACE,
-    OPERATION,
-    OWN_KINDS,
-)
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.composites.composite import Composite
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.queue.event_handlers import (
@@ -54,6 +46,7 @@ from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KIND
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ApprovalChecks, OperationController
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
 from vworkspace_core.clusters.controllers import IN_A_ROW
 from vworkspace_core.credentials.secret import Credentials

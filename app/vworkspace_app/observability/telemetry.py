@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 import attrs
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.health import Vitals
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.shard import WHOLE
@@ -25,6 +25,7 @@ from vworkspace_app.observability.condition_counts import (
 )
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import namespace_is_gated
 from vworkspace_core.jobs.machine import job_lag
 

@@ -14,7 +14,7 @@ import attrs
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -31,6 +31,7 @@ from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.own_status import OWN_STATUS

@@ -5,8 +5,8 @@ from typing import Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.informer.index import Indexer
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 
 BY_UID: Final = "uid"

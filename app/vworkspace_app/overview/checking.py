@@ -11,11 +11,9 @@ from purekube.apimachinery.access import Access
 from purekube.apimachinery.errors import Forbidden, OperatorError, Right
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
-    CLUSTER,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
-    OWN_KINDS,
     SERVICE_ACCOUNT,
     service_account_user,
 )
@@ -24,6 +22,7 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_app.settings.installation import find_installation
 from vworkspace_core.api.installation import Installation
+from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref

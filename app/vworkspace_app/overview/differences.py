@@ -12,7 +12,6 @@ import attrs
 
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.composites.observe import observe_live as observe_children
@@ -22,6 +21,7 @@ from purekube.ports import KubeApi
 from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live

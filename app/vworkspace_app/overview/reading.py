@@ -13,8 +13,6 @@ from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CLUSTER,
     CORE_EVENT,
     DAEMON_SET,
     DEPLOYMENT,
@@ -25,7 +23,6 @@ from purekube.apimachinery.resources import (
     JOB,
     LEASE,
     OCI_REPOSITORY,
-    OPERATION,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     REPLICATION_DESTINATION,
@@ -45,6 +42,7 @@ from purekube.controller.decision import Snapshot
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of

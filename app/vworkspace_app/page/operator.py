@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import attrs
 
 from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.state import InformerPhase
@@ -32,6 +32,7 @@ from vworkspace_app.page.surroundings import (
     of_controller,
     of_own_kind,
 )
+from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.overview.fleet import FleetRow, FleetView, fleet_view, told
 from vworkspace_core.overview.picture import picture_of_parent, picture_of_tree, walk

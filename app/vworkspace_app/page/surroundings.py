@@ -11,14 +11,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    CUSTOM_RESOURCE_DEFINITION,
-    NAMESPACE,
-    OPERATION,
-    OWN_KINDS,
-    VELERO_BACKUP,
-)
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, VELERO_BACKUP
 from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.outline import is_outline
@@ -30,6 +23,7 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.reconcilers.running import RunningController
 from vworkspace_app.manager.telemetry import Components
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""

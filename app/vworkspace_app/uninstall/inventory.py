@@ -9,13 +9,10 @@ import attrs
 from purekube.apimachinery.annotations import is_abandoned
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     HELM_RELEASE,
     NAMESPACE,
-    OPERATION,
-    OWN_KINDS,
     RBAC_KINDS,
     RESOURCE_QUOTA,
     SERVICE,
@@ -26,6 +23,7 @@ from purekube.controller.ownership import is_controlled_by
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import INSTANCE_LABELS, NAME
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
 from vworkspace_core.install.release_rights import named_by_releases
 

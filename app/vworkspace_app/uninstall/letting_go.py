@@ -18,13 +18,13 @@ from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import NotFound, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
 from purekube.controller.ownership import owners_without
 from purekube.graph.once import unlocked_finalizers
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.ownership import letting_go

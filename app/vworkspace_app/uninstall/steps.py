@@ -14,13 +14,14 @@ import attrs
 
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.lease.record import holder_of
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL
 from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.overview.replicas import is_held

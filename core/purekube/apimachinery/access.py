@@ -18,7 +18,7 @@ class Access:
 
     @property
     def resource(self) -> str:
-        """The resource in a role, such as `helmreleases` or `applicationinstances/status`."""
+        """The resource in a role, such as `helmreleases` or `deployments/status`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.formats import FORMS
+from purekube.apimachinery.formats import FORMS, Form
 
 
 @attrs.frozen
@@ -39,20 +39,21 @@ class CelRule:
         return self.message if self.message_of is None else self.message_of(value)
 
 
-def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
-    """Return the rule that the text has one of the known forms, in words; the keyword `pattern` would show the pattern.
+def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
+    """Return the rule that the text has a form, in words; the keyword `pattern` would show the pattern.
 
+    `form` is a form, or the pattern of one of `FORMS`.
     `of` is the field for a rule on the whole object: the API server then repeats no value.
     """
-    form = FORMS[pattern]
-    form = attrs.evolve(form, example=example) if example else form
-    in_cel = pattern.replace("\\", "\\\\").replace("'", "\\'")
+    known = form if isinstance(form, Form) else FORMS[form]
+    known = attrs.evolve(known, example=example) if example else known
+    in_cel = known.pattern.replace("\\", "\\\\").replace("'", "\\'")
     return CelRule(
         f"self{f'.{of}' if of else ''}.matches('{in_cel}')",
-        form.message,
-        holds=lambda new, _: form.fits(getattr(new, of) if of else new),
+        known.message,
+        holds=lambda new, _: known.fits(getattr(new, of) if of else new),
         field_path=f".{of}" if of else "",
-        message_of=lambda new: form.refusal(getattr(new, of) if of else new),
+        message_of=lambda new: known.refusal(getattr(new, of) if of else new),
     )
 
 

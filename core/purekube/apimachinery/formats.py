@@ -85,7 +85,6 @@ LABEL_VALUE: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
 """The form of a label value that is not empty."""
 OBJECT_KEY: Final = r"^[-._a-zA-Z0-9]+$"
 WEB_URL: Final = r"^https?://\S+$"
-TARGET_VERSION: Final = r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$"
 IDENTIFIER: Final = r"^[a-z][a-zA-Z0-9_]*$"
 GO_DURATION: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 
@@ -116,10 +115,9 @@ FORMS: Final[Mapping[str, Form]] = {
         Form(EXACT_SEMVER, "be one exact version, no range and no latest", "6.6.0"),
         Form(LABEL_VALUE, f"be letters, digits, hyphens, underscores and dots, with {_ENDS}", "cluster-prod-1"),
         Form(OBJECT_KEY, "be letters, digits, hyphens, underscores and dots", "values.yaml"),
-        Form(WEB_URL, "be the address of a web server", "https://odoo.example.com"),
+        Form(WEB_URL, "be the address of a web server", "https://www.example.com"),
         Form(IDENTIFIER, "be a small letter, then letters, digits and _", "web or adminPassword"),
         Form(GO_DURATION, "be a length of time", "60s or 5m"),
-        Form(TARGET_VERSION, "be the version of an ApplicationInstance", "apps.vworkspace.io/v1alpha1"),
     )
 }
 

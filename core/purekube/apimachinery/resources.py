@@ -1,12 +1,8 @@
-"""The registry of kinds that the operator uses, each named once; informers, RBAC and engines derive from it."""
+"""The registry of the kinds of Kubernetes and of proven controllers that operators use, each named once."""
 
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
-
-APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
-OPERATION: Final = Kind("ops.vworkspace.io", "v1alpha1", "Operation", "operations")
-CLUSTER: Final = Kind("ops.vworkspace.io", "v1alpha1", "Cluster", "clusters", namespaced=False)
 
 HELM_RELEASE: Final = Kind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
 OCI_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories")
@@ -43,11 +39,7 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 
-OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
-"""The kinds that this project defines; their CRDs are generated from the attrs classes (RES-6)."""
-
-ALL_KINDS: Final = (
-    *OWN_KINDS,
+KNOWN_KINDS: Final = (
     HELM_RELEASE,
     OCI_REPOSITORY,
     HELM_REPOSITORY,

@@ -8,7 +8,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.places import NoPlaces, Places
 from purekube.apimachinery.problems import index, join
-from purekube.apimachinery.resources import ALL_KINDS
+from purekube.apimachinery.resources import KNOWN_KINDS
 from purekube.cel import ITEM, CelType
 from purekube.schema import Schema, SchemaError, compile_schema
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
@@ -126,7 +126,7 @@ class Schemas:
         if key not in self._found:
             built_in = built_in_names(api_version, kind)
             schema = built_in_schema(api_version, kind)
-            self._found[key] = _OURS.get(key) if built_in is None else KnownKind(built_in, schema)
+            self._found[key] = _NAMED.get(key) if built_in is None else KnownKind(built_in, schema)
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
@@ -144,8 +144,8 @@ class Schemas:
         )
 
 
-_OURS: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in ALL_KINDS}
-"""Kinds that the operator itself works with, such as those of Flux: plural and scope are known, but no schema."""
+_NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOWN_KINDS}
+"""Kinds of proven controllers, such as those of Flux: plural and scope are known, but no schema."""
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:

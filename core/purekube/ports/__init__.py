@@ -1,6 +1,6 @@
 """The ports: services that the core requires of its surroundings, and the errors that each call may raise.
 
-Adapters implement them (`purekube_http`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them. All calls may be
+Adapters implement them, such as `purekube_http` and `kubelab`; applications wire them. All calls may be
 awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
 `Clock.sleep`. They raise the errors that are here, and nothing else.
 """

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import ALL_KINDS, SECRET
+from purekube.apimachinery.resources import KNOWN_KINDS, SECRET
 from purekube.reconcilers.desired import Children, Desired, Node
 from purekube.reconcilers.object import Object, Spec, Status
 from purekube.reconcilers.resource import Resource
@@ -149,7 +149,7 @@ def as_kind(given: AnyKind) -> Kind:
     api_version, _, kind = given.rpartition("/")
     if (known := built_in_names(api_version, kind)) is not None:
         return known
-    ours = next((one for one in ALL_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
+    ours = next((one for one in KNOWN_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
     if ours is None:
         raise ValueError(
             f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"

@@ -56,7 +56,7 @@ class ClusterSpec:
         "Base URL of the control plane; none where the operator runs without an agent.",
         default=None,
         schema={"minLength": 1, "maxLength": 2048},
-        rules=[formed(WEB_URL)],
+        rules=[formed(WEB_URL, example="https://odoo.example.com")],
     )
     registration_token_secret_ref: KeyRef | None = schema_field(
         "One-time registration token, in the operator's namespace.", default=None

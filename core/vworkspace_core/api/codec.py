@@ -11,13 +11,13 @@ from weakref import ref
 
 import msgspec
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery import structuring
 from purekube.apimachinery.converters import FAST, STRICT, type_name
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.problems import Problem, ValidationProblems
 from purekube.apimachinery.structuring import structure, structure_patiently
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.application_instance import ApplicationInstance, ApplicationInstanceSpec
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.operation import Operation
@@ -25,9 +25,9 @@ from vworkspace_core.api.operation import Operation
 T = TypeVar("T")
 
 CLASSES: Final[Mapping[type[Any], Kind]] = {
-    ApplicationInstance: known.APPLICATION_INSTANCE,
-    Operation: known.OPERATION,
-    Cluster: known.CLUSTER,
+    ApplicationInstance: own_kinds.APPLICATION_INSTANCE,
+    Operation: own_kinds.OPERATION,
+    Cluster: own_kinds.CLUSTER,
 }
 """The whole-object classes, each with its kind."""
 

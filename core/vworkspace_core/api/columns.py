@@ -8,7 +8,7 @@ from typing import Final
 
 from purekube.apimachinery.definitions import AGE, Column, condition_path, text_at
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 SUSPENDED: Final = Column("Suspended", condition_path("Suspended", "status"))
 WANTED: Final = Column("Wanted", ".spec.chart.version")

@@ -9,7 +9,7 @@ from typing import Final
 from purekube.apimachinery.conditions import Wanted
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import Condition
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.reasons import InstanceConditionType as I
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationConditionType as O

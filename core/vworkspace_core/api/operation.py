@@ -15,10 +15,10 @@ from purekube.apimachinery.fields import (
     observed_request_field,
     schema_field,
 )
-from purekube.apimachinery.formats import TARGET_VERSION
+from purekube.apimachinery.formats import Form
 from purekube.apimachinery.manifest import same_json
 from purekube.apimachinery.meta import Condition, ObjectMeta
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 
 class OperationType(StrEnum):
@@ -54,6 +54,9 @@ class Phase(StrEnum):
     CANCELLED = "Cancelled"
 
 
+_TARGET_VERSION: Final = Form(
+    r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$", "be the version of an ApplicationInstance", "apps.vworkspace.io/v1alpha1"
+)
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 """Phases that never change again."""
 
@@ -67,7 +70,7 @@ class TargetRef:
         "apiVersion of the target.",
         default=APPLICATION_INSTANCE.api_version,
         schema={"maxLength": 63},
-        rules=[formed(TARGET_VERSION)],
+        rules=[formed(_TARGET_VERSION)],
         publish_default=True,
     )
     kind: str = schema_field(

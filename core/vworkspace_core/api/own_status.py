@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.controller.managed_fields import StatusOwner
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import InstanceConditionType, OperationConditionType
 

@@ -15,7 +15,7 @@ import attrs
 from purekube.apimachinery.errors import OperatorError, Right, first_refusal
 from purekube.apimachinery.manifest import ObjectRef, canonical_json
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
+from purekube.apimachinery.resources import CORE_EVENT, EVENT, POD, SECRET, VELERO_BACKUP
 from purekube.controller.managed_fields import kubectl_name
 from vworkspace_core.api.installation import (
     APPROVAL_KEY,
@@ -25,6 +25,7 @@ from vworkspace_core.api.installation import (
     Keeper,
     namespace_of_account,
 )
+from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
 APPLY: Final = "| kubectl apply --server-side -f -"

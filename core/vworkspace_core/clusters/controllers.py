@@ -17,6 +17,7 @@ from purekube.apimachinery.conditions import Wanted
 from purekube.apimachinery.errors import refused_right
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import ConditionStatus
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.api.remedies import crds_remedy, installing, not_permitted
@@ -46,7 +47,7 @@ _SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART
 FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
 """Kinds without which nothing is deployed."""
 _CONTROLLERS: Final = (
-    _Controller("vworkspace-operator", known.OWN_KINDS, is_needed=True),
+    _Controller("vworkspace-operator", own_kinds.OWN_KINDS, is_needed=True),
     _Controller("source-controller", _SOURCES, is_needed=True),
     _Controller("helm-controller", (known.HELM_RELEASE,), is_needed=True),
     _Controller("velero", (known.VELERO_BACKUP, known.VELERO_RESTORE)),

@@ -13,7 +13,6 @@ from purekube.apimachinery.conditions import Transition, Wanted
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.references import NameRef
-from purekube.apimachinery.resources import CLUSTER
 from purekube.apimachinery.secret_material import without_user
 from purekube.apimachinery.timestamps import format_time, parse_time
 from purekube.controller.decision import Decision
@@ -22,6 +21,7 @@ from purekube.controller.status import LiveStatus, Minor, event_of, status_chang
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.cluster import Cluster, ClusterStatus
 from vworkspace_core.api.codec import unstructure
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.clusters.conditions import OF_THE_AGENT, wanted_conditions

@@ -9,6 +9,7 @@ from typing import Final
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.operations.engines import engine_kinds
@@ -21,7 +22,7 @@ _ENGINES: Final = engine_kinds()
 _VELERO: Final = tuple(kind for kind in _ENGINES if kind.group == known.VELERO_BACKUP.group)
 _BESIDE: Final = tuple(kind for kind in _ENGINES if kind not in _VELERO)
 
-OWNERS: Final[tuple[Kind, ...]] = (known.APPLICATION_INSTANCE, known.OPERATION)
+OWNERS: Final[tuple[Kind, ...]] = (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION)
 """Kinds whose objects own others with `blockOwnerDeletion`.
 
 The admission plugin OwnerReferencesPermissionEnforcement requires `update` on their finalizers subresource, which the
@@ -32,8 +33,8 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     # Informers watch every namespace: an object in one that is not gated gets a status and an Event that say so. The
     # finalizer must be removable (patch) when the Role is gone already: with its namespace, or before the objects.
     *(Access(kind, (*_LOOKED_AT, "patch")) for kind in OWNERS),
-    Access(known.CLUSTER, ("create", *_FOLLOWED)),
-    *(Access(kind, ("patch",), "status") for kind in known.OWN_KINDS),
+    Access(own_kinds.CLUSTER, ("create", *_FOLLOWED)),
+    *(Access(kind, ("patch",), "status") for kind in own_kinds.OWN_KINDS),
     # The right to get an object that may be listed adds no power, and shows what is left in a namespace without its
     # Role.
     *(Access(kind, _LOOKED_AT) for kind in (*_FLUX, known.HELM_CHART, *_BESIDE, known.CONFIG_MAP)),

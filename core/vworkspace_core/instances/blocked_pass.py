@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from purekube.apimachinery.conditions import Wanted
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.blocked_pass import BlockedPass, BlockedWords
 from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.vocabulary import owned_types

@@ -5,12 +5,13 @@ The first blocker found is reported. A blocker never changes a running release.
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.problems import Problem
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.ownership import is_controlled_by
 from purekube.controller.requeue import Requeue
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.policy import is_allowed_source, is_forbidden
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import not_installed

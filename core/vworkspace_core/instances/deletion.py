@@ -18,7 +18,7 @@ import attrs
 from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision, Finalizer, MergePatch
 from purekube.controller.ownership import controlled
@@ -26,6 +26,7 @@ from purekube.controller.requeue import Requeue
 from purekube.graph.removal import Doomed, next_wave, taking_down
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import UNINSTALL, namespace_is_terminating, uninstall_is_confirmed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import merge_command, not_installed, refusal_told

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
-from purekube.apimachinery.resources import APPLICATION_INSTANCE as OWNER
 from purekube.controller.managed_fields import with_foreign_holders, without_managed_fields
 from purekube.controller.ownership import controller_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
     CLUSTER_ID,

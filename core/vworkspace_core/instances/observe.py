@@ -6,10 +6,11 @@ for simulations that have none.
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs

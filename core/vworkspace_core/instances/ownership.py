@@ -5,12 +5,12 @@ from typing import Any
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE as KIND
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller import ownership
 from purekube.controller.decision import MergePatch
 from purekube.controller.managed_fields import kubectl_name
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE as KIND
 from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
     CLUSTER_ID,

@@ -5,9 +5,9 @@ Anyone who may create an instance would then have these rights.
 """
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance, Release
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import RELEASE_ACCOUNT, Settings

@@ -15,7 +15,6 @@ from purekube.apimachinery.formats import DNS_SUBDOMAIN
 from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.references import ObjectName
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
@@ -29,6 +28,7 @@ from vworkspace_core.api.application_instance import (
 )
 from vworkspace_core.api.chart import AppliedChart, DeployedChart
 from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason

@@ -5,9 +5,9 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.timestamps import shifted
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
@@ -123,14 +123,14 @@ def out_of_time(job: JobState, at: JobStepContext) -> bool:
 def runs_on(job: JobState) -> bool:
     """Report whether its Operation is running; one that only waits for its schedule is not."""
     live = job.latest or {}
-    return live.get("kind") == known.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
+    return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
     """End a job whose time is over. An Operation that may still start is cancelled first, which needs the work slot."""
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait
-    if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
+    if isinstance(job.task, ApplyTask) and job.task.ref.kind == own_kinds.OPERATION:
         return clear(job, stage=JobStage.READY, recheck_at=None), ()
     return settle(job, timeout(job), at)
 

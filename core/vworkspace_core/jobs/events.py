@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from purekube.apimachinery.definitions import condition_path, text_at
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
-from purekube.apimachinery.resources import CLUSTER, OPERATION
 from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import exact_time, format_time, parse_time
+from vworkspace_core.api.kinds import CLUSTER, OPERATION
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.apimachinery.resources import OPERATION
 from purekube.apimachinery.secret_material import shown
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL
 from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Phase
 from vworkspace_core.api.own_status import OWN_STATUS

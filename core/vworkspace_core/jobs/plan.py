@@ -32,11 +32,11 @@ from typing import Any, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, with_preconditions
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import written_annotation
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import Mode
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Problem, join
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
@@ -23,7 +23,7 @@ from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
 
-_KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)
+_KINDS: Final = (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
 Admission = Callable[[Manifest], Iterable[Problem]]
 """Admission rules of one manifest: every problem with its path, none if it is valid (RUN-6)."""
@@ -60,9 +60,9 @@ class ApplyTask:
     def target(self) -> ObjectRef | None:
         """The application that an Operation acts on; None for any other kind."""
         name = get_path(self.manifest, "spec", "targetRef", "name")
-        if self.ref.kind != known.OPERATION or not isinstance(name, str):
+        if self.ref.kind != own_kinds.OPERATION or not isinstance(name, str):
             return None
-        return ObjectRef(known.APPLICATION_INSTANCE, self.ref.namespace, name)
+        return ObjectRef(own_kinds.APPLICATION_INSTANCE, self.ref.namespace, name)
 
 
 @attrs.frozen
@@ -149,7 +149,7 @@ def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
 def _target_label(manifest: Manifest) -> dict[str, str]:
     """Return the label that names an Operation's application, so that all of its Operations are found (RES-5)."""
     name = get_path(manifest, "spec", "targetRef", "name")
-    if manifest.get("kind") != known.OPERATION.kind or not isinstance(name, str) or not name:
+    if manifest.get("kind") != own_kinds.OPERATION.kind or not isinstance(name, str) or not name:
         return {}
     return {labels.APPLICATION_INSTANCE: bounded_name(name)}
 

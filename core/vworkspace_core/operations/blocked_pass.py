@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from purekube.apimachinery.conditions import Wanted
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.resources import OPERATION
 from purekube.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords
 from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason

@@ -10,11 +10,11 @@ from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.meta import ConditionStatus
-from purekube.apimachinery.resources import OPERATION
 from purekube.controller.decision import Decision, Finalizer, MergePatch
 from purekube.controller.ownership import owners_without
 from purekube.graph.once import is_locked, unlocked_finalizers
 from purekube.ports import KubernetesEvent
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import NAMESPACE, OPERATION, VELERO_BACKUP
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
 from vworkspace_core.operations.context import OperationContext, OperationObserved

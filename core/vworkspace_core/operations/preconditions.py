@@ -12,10 +12,10 @@ import attrs
 from purekube.apimachinery.formats import quoted
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.admission import check_operation
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES, capabilities, cluster_id_of, is_managed, type_is_allowed
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason

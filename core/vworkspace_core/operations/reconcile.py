@@ -15,10 +15,10 @@ from typing import assert_never
 
 from purekube.apimachinery.conditions import Wanted
 from purekube.apimachinery.meta import ConditionStatus
-from purekube.apimachinery.resources import OPERATION
 from purekube.controller.decision import Decision, Finalizer
 from purekube.controller.requeue import Requeue
 from vworkspace_core.api.gating import claimed_by_another_operator, closed_namespace, wrong_cluster
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type

@@ -9,13 +9,13 @@ import attrs
 from purekube.apimachinery.conditions import Transition, Wanted
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.resources import OPERATION
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, event_of, status_change
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type

@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.apimachinery.timestamps import exact_time
 from purekube.controller.refused_writes import other_holders
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.overview.remedy import CLI_MANAGER, may_resume, spelled

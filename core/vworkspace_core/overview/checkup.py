@@ -10,10 +10,10 @@ import attrs
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
-from purekube.apimachinery.resources import CLUSTER
 from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType
 from vworkspace_core.api.remedies import account_remedy, crds_remedy, installing, remedy, velero_is_elsewhere

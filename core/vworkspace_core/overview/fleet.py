@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.apimachinery.secret_material import safe
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 from vworkspace_core.overview.timeline import last_transition
 from vworkspace_core.overview.tone import Tone, tone_of, urgency

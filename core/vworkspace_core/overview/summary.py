@@ -9,11 +9,11 @@ import attrs
 
 from purekube.apimachinery.definitions import text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from purekube.apimachinery.timestamps import parse_time
 from purekube.readiness import State, readiness
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.headline import BEFORE_RECONCILING, DECISIVE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,

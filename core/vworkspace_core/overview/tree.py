@@ -7,16 +7,9 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-    OPERATION,
-    POD,
-)
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, POD
 from purekube.controller.managed_fields import entries
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.instances.observed_release import deployed_chart
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child

@@ -12,10 +12,10 @@ from purekube.apimachinery.admission_review import AdmissionOperation, Admission
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.apimachinery.structuring import read_meta
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import class_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import Operation
 
 # The longest `spec.releaseName` of a HelmRelease.

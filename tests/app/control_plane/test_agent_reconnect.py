@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef, ref_of
-from purekube.apimachinery.resources import OPERATION
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from tests.support.builders import NAME, condition
 from tests.support.effort import effort
 from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from tests.support.virtual_time import run
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import AgentCall, ScriptedFault
 

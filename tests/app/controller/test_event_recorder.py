@@ -14,11 +14,12 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
+from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.controller.events.series import Observed
 from purekube.ports import KubeRequest, KubernetesEvent, KubeVerb, Send
 from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, "org-myteam", "nextcloud-myteam")
 

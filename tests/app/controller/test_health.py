@@ -11,13 +11,14 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, HELM_RELEASE
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
 from purekube.controller.health import HealthReport, Vitals, healthy, ready
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import KubeApi, KubeRequest, Send, Watch, WatchEvent
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 CLOCK = VirtualClock()
 KEY = ObjectRef(APPLICATION_INSTANCE, "org-a", "app")

@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.attack import attack, in_chunks
 from tests.support.chaos_network import HTTP_FAULTS, KUBE_FAULTS, Fault, Trouble
 from tests.support.chaos_world import SECRETS, ChaosWorld
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import JobEntry
 

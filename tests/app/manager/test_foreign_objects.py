@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, get_path, metadata
-from purekube.apimachinery.resources import APPLICATION_INSTANCE as OWNER
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from purekube.controller.informer.store import ObjectStore
 from purekube.controller.ownership import controller_of
 from vworkspace_app.manager.caches import _SLIM
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.api.labels import (
     MANAGED_BY,
     MANAGED_BY_VALUE,

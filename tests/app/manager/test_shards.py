@@ -17,7 +17,7 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
 from purekube.controller.health import ready
 from purekube.controller.shard import Shard
 from purekube.ports import KubeRequest, Send
@@ -30,6 +30,7 @@ from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats, ProcessStats
 from vworkspace_app.observability.telemetry import MetricsTelemetry
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings
 
 CLUSTER = "cluster-1"

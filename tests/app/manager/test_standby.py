@@ -10,12 +10,13 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings
 
 CLUSTER = "cluster-1"

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from tests.support.work import calls_of
 from vworkspace_app.observability.condition_counts import ConditionCounts, instance_conditions, parent_conditions
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 NOW = START.timestamp() + 10_000

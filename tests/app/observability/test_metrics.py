@@ -12,7 +12,7 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.health import Vitals
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.requeue import Requeue
@@ -23,6 +23,7 @@ from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
 from vworkspace_app.observability.catalogue import CATALOGUE, Type
 from vworkspace_app.observability.condition_counts import ConditionSample, Unready
 from vworkspace_app.observability.stats import AgentStats
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 
 CLOCK = VirtualClock()

@@ -7,7 +7,7 @@ import anyio
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.health import healthy, ready
 from purekube.ports import PatchType
 from tests.support.agent_site import Site
@@ -17,6 +17,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.context import Settings
 
 

@@ -20,7 +20,7 @@ from kubelab.model.calls import RequestTarget
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.meta import Condition, condition_json
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from tests.support.flux_reports import helm_reports, source_reports
 from tests.support.instance_worlds import (
     CONTEXT,
@@ -43,6 +43,7 @@ from vworkspace_app.page.operator import fleet_screen
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
 from vworkspace_core.overview.summary import summary_of

@@ -272,7 +272,7 @@ def test_reviews_beyond_the_budget_are_asked_to_come_again() -> None:
 
 @pytest.mark.parametrize("levels", [1_200, 9_000])
 def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off(levels: int) -> None:
-    from purekube.apimachinery.resources import APPLICATION_INSTANCE
+    from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
     meta = {"name": "a", "namespace": "n", "labels": {"app.vworkspace.io/managed-by": "control-plane"}}
     bad = {**APPLICATION_INSTANCE.manifest("a", "n"), "metadata": meta, "spec": {"values": "DEEP"}}

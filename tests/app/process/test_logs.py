@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.reconcile import ReconcileResult
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process import logs
@@ -31,6 +30,7 @@ from purekube_run.process.secret_masking import SecretMask
 from tests.support.effort import effort
 from tests.support.patience import PATIENCE
 from vworkspace_app.manager import startup as starting
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 SECRET = "plain-s3cr3t-0123"
 

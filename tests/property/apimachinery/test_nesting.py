@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.nesting import LEVELS, UNREADABLE, decode_answer, pruned, too_deep
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.informer.store import ObjectStore
 from tests.support.effort import effort
 from tests.support.violations import instance
 from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 MARK = "DEEP"
 DEEPEST = 9_983

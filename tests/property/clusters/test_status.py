@@ -14,6 +14,7 @@ from purekube.apimachinery.errors import Forbidden, OperatorError, Unauthorized,
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.timestamps import Instant, parse_time
 from purekube.controller.decision import Decision
+from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster, validate_strict
@@ -27,7 +28,7 @@ from vworkspace_core.operations.engines import ENGINES
 
 ID = "cluster-prod-1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-EVERYTHING = {kind: Watched() for kind in known.ALL_KINDS}
+EVERYTHING = {kind: Watched() for kind in own_kinds.ALL_KINDS}
 AWAY = Unavailable("GET https://odoo.example.com/api/agent/jobs: connection refused")
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Forbidden, Invalid, Permanent, Unavailable
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by
 from purekube.controller.decision import Decision
 from tests.support.violations import instance, operation
 from vworkspace_core.api.blocked_pass import decide_blocked
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types

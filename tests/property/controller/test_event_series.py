@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, EVENT, NAMESPACE
+from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.controller.events.manifest import LONGEST_NOTE, note_of
 from purekube.controller.events.series import CreateEvent, EventSeries, Observed
 from purekube.ports import KubernetesEvent, PatchType
 from tests.support.effort import effort
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 OBJECTS = (ObjectRef(APPLICATION_INSTANCE, "org-a", "one"), ObjectRef(CLUSTER, None, "main"))

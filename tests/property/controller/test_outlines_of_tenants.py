@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.nesting import UNREADABLE
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.informer.outline import HELD_WHOLE, OUTLINE, bounded, is_outline
 from purekube.controller.informer.store import ObjectStore
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 LARGEST_OUTLINE = 200 * 1024
 KIND = APPLICATION_INSTANCE

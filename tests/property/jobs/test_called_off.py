@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import NAMESPACE, OPERATION
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import PatchType
 from tests.support.builders import condition
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, operation
 from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_fake.controlplane import JobEntry
 

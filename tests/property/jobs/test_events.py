@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.conditions import Wanted, merge_conditions
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
-from purekube.apimachinery.resources import CLUSTER
 from tests.support.builders import condition
 from tests.support.jobs import instance, operation, with_status
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.jobs.events import (
     condition_events,

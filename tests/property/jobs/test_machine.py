@@ -550,7 +550,7 @@ def _get(world: World, ref: Any) -> Any:
 
 
 def _set_phase(world: World, live: Any, phase: str) -> Any:
-    from purekube.apimachinery.resources import OPERATION
+    from vworkspace_core.api.kinds import OPERATION
 
     manifest = {
         **OPERATION.manifest(live["metadata"]["name"], live["metadata"]["namespace"]),

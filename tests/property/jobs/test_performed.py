@@ -21,7 +21,7 @@ from purekube.apimachinery.errors import (
     Unavailable,
 )
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer

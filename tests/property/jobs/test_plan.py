@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from tests.support.builders import NAMESPACE
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
+from purekube.apimachinery.resources import HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
 from purekube.controller.decision import Decision
 from purekube.graph.once import UNRECORDED
 from tests.support.instance_worlds import UID
@@ -29,6 +29,7 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.api.vocabulary import is_admitted

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, OPERATION, WORKFLOW
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, WORKFLOW
 from tests.property.operations.test_engines import started
 from tests.support.effort import effort
 from tests.support.operation_simulation import Cluster
@@ -28,6 +28,7 @@ from tests.support.operation_worlds import (
     operation,
     target_manifest,
 )
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.operations.claims import LONGEST
 from vworkspace_core.operations.reconcile import reconcile_operation

@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.controller.queue.workqueue import WorkQueue
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.requeue import Requeue, RequeuePace
@@ -23,6 +22,7 @@ from tests.support.effort import effort
 from tests.support.operation_simulation import COMPLETE, Cluster, View, pausing
 from tests.support.operation_worlds import GOOD, TARGET, target_manifest
 from tests.support.simulation import OPERATOR
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import TERMINAL_PHASES
 from vworkspace_core.operations.conflicts import conflicting, is_running
 from vworkspace_core.operations.identity import target_ref

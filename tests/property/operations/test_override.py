@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
-from purekube.apimachinery.resources import OPERATION
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
@@ -19,6 +18,7 @@ from tests.support.operation_worlds import NS, SETTINGS, operation_manifest
 from tests.support.simulation import HELM, INSTANCE, Simulation
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch
-from purekube.apimachinery.resources import OPERATION
 from tests.property.operations.test_override import World, failing
 from tests.support.effort import effort
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import NS
 from tests.support.simulation import HELM, INSTANCE, OCI
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
 
 STRIDE = 3

@@ -6,8 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, canonical_json
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION, OWN_KINDS
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.strategies import json_values
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.overview.data import branch_data
 from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
 from vworkspace_core.overview.ledger import event_entry, job_entries, job_line

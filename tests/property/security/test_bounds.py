@@ -19,7 +19,6 @@ from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import APPLICATION_INSTANCE
 from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.informer.store import ObjectStore
@@ -34,6 +33,7 @@ from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import CORPUS, INSTANCES, JOBS, STATUSES, TEXTS, Grower
 from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import forget
 from vworkspace_core.instances.reconcile import reconcile

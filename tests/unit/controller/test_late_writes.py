@@ -12,7 +12,7 @@ import pytest
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Conflict, Invalid, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
 from purekube.ports import KubeRequest, Send
@@ -20,6 +20,7 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, Simulation
 from tests.support.source_names import source_ref
 from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 
 SOURCE = source_ref(NS, "nextcloud", instance_manifest()["spec"]["chart"])

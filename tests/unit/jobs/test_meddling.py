@@ -7,13 +7,13 @@ import pytest
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import get_path, ref_of
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from purekube.ports import PatchType
 from tests.property.jobs.test_machine import READY, drain, enqueue, enqueue_delete, live_of, outcome
 from tests.support.builders import NAME, condition
 from tests.support.job_world import World, object_ref
 from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions

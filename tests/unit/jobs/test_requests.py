@@ -10,13 +10,13 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Problem
-from purekube.apimachinery.resources import OPERATION
 from tests.property.jobs.test_machine import drain, enqueue, enqueue_delete, live_of, outcome
 from tests.support.builders import NAME, NAMESPACE
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, operation
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import restore

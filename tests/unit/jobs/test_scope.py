@@ -6,11 +6,11 @@ import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from tests.support.builders import NAMESPACE
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance, job, operation
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.result import JobOutcome, JobResult
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, gate_closed, may_touch

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from tests.support.builders import NAME, NAMESPACE, condition, instance_manifest, operation_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, RETRY, is_retry_token
 from vworkspace_core.overview import acts
 from vworkspace_core.overview.acts import Act, Approver, Refusal

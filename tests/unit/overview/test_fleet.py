@@ -4,16 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-    OPERATION,
-)
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from purekube.graph import NodeState
 from tests.support.builders import instance_manifest, operation_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.fleet import FleetQuery, FleetRow, fleet_view, row_of
 from vworkspace_core.overview.ledger import job_entries, job_line

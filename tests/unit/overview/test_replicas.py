@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.resources import CLUSTER, LEASE
+from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.lease.peers import identity_of, lease_name
 from purekube.controller.shard import WHOLE, Shard
+from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.replicas import AtWork, at_work, beats, heartbeat_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")

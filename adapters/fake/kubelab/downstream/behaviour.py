@@ -13,11 +13,9 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
     CONFIG_MAP,
     HELM_RELEASE,
     OCI_REPOSITORY,
-    OPERATION,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
 )
@@ -120,8 +118,6 @@ class VeleroBehaviour:
         PERSISTENT_VOLUME_CLAIM,
         OCI_REPOSITORY,
         HELM_RELEASE,
-        APPLICATION_INSTANCE,
-        OPERATION,
     )
 
 

@@ -13,15 +13,9 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Problem, index, join
-from purekube.apimachinery.resources import (
-    APPLICATION_INSTANCE,
-    NAMESPACE,
-    OPERATION,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT_CLASS,
-)
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP, VELERO_RESTORE, VOLUME_SNAPSHOT_CLASS
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
 from vworkspace_core.api.labels import (
     APPLICATION_NAMESPACE,

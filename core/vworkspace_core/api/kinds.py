@@ -1,0 +1,16 @@
+"""The registry of kinds that the operator uses; informers, RBAC and engines derive from it."""
+
+from typing import Final
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import KNOWN_KINDS
+
+APPLICATION_INSTANCE: Final = Kind("apps.vworkspace.io", "v1alpha1", "ApplicationInstance", "applicationinstances")
+OPERATION: Final = Kind("ops.vworkspace.io", "v1alpha1", "Operation", "operations")
+CLUSTER: Final = Kind("ops.vworkspace.io", "v1alpha1", "Cluster", "clusters", namespaced=False)
+
+OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
+"""The kinds that this project defines; their CRDs are generated from the attrs classes (RES-6)."""
+
+ALL_KINDS: Final = (*OWN_KINDS, *KNOWN_KINDS)
+"""Our own kinds, and those of others that the operator works with."""
