@@ -27,8 +27,9 @@ PROJECTS := pyproject.toml core/pyproject.toml adapters/fake/pyproject.toml cont
 
 $(VENV)/.operator: $(PROJECTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PARTS) --editable '.[embedded]'
+	@# hatchling builds all of them here; in isolation each would install it for itself.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' 'hatchling>=1.27' editables
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation $(PARTS) --editable '.[embedded]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.operator
