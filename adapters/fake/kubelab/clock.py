@@ -1,6 +1,7 @@
 """Time under the control of tests and simulations: a manual clock, and an event loop whose time jumps (RUN-10)."""
 
 import asyncio
+import itertools
 import selectors
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -86,6 +87,17 @@ class _JumpingSelector(selectors.SelectSelector):
         return []
 
 
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose hash is its number, so that sets of tasks have the same order in every process (SIM-3)."""
+
+    def __init__(self, *args: Any, number: int, **named: Any) -> None:
+        self._number = number
+        super().__init__(*args, **named)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time: `time()` jumps to the next timer when nothing is ready.
 
@@ -108,6 +120,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
         # Timers that are due within the resolution fire together: a jump reaches them except for a rounding error.
         self._clock_resolution = 1e-9
+        numbers = itertools.count()
+        self.set_task_factory(lambda loop, work, **named: _NumberedTask(work, number=next(numbers), loop=loop, **named))
 
     def time(self) -> float:
         """Return the virtual seconds since the loop was created."""

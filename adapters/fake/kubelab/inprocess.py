@@ -32,6 +32,11 @@ _WRITES: Final = {
     KubeVerb.PATCH: RequestVerb.PATCH,
 }
 Sleep = Callable[[float], Awaitable[None]]
+OnOpen = Callable[[KubeRequest, WatchStream], None]
+
+
+def _ignore(request: KubeRequest, stream: WatchStream) -> None:
+    """Do nothing with the stream of a watch."""
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -51,10 +56,11 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 class InProcessTransport:
     """An implementation of `KubeTransport` for one user of an in-memory API server."""
 
-    def __init__(self, server: ApiServer, caller: Caller, sleep: Sleep | None) -> None:
+    def __init__(self, server: ApiServer, caller: Caller, sleep: Sleep | None, on_open: OnOpen) -> None:
         self._server = server
         self._caller = caller
         self._sleep = sleep
+        self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
         """Perform one request. `resourceVersion` of a get is ignored, because there is no cache that could be stale."""
@@ -68,6 +74,7 @@ class InProcessTransport:
         seconds = float(request.params.get("timeoutSeconds") or 0)
         try:
             stream = self.open_watch(request)
+            self._on_open(request, stream)
             async for event in follow(stream, seconds, lambda: self._server.store.version, self._sleep):
                 yield attrs.evolve(event, object=_outline(event.object)) if request.metadata_only else event
         except ApiFailure as failure:
@@ -111,17 +118,26 @@ class InProcessKube(KubeApi):
     """A `KubeApi` for one user of an in-memory API server.
 
     `sleep` is used to end a watch after its `timeout_seconds`: the sleep of a virtual clock, or asyncio's when None.
+    `on_open` gets the stream of each watch, which the caller may end or let fail.
     """
 
-    def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, sleep: Sleep | None = None) -> None:
-        self._in_process = InProcessTransport(server, caller, sleep)
+    def __init__(
+        self, server: ApiServer, *, caller: Caller = ADMIN, sleep: Sleep | None = None, on_open: OnOpen = _ignore
+    ) -> None:
+        self._in_process = InProcessTransport(server, caller, sleep, on_open)
         super().__init__(self._in_process)
         self.server = server
         self.caller = caller
 
-    def open_watch(self, kind: Kind, *, namespace: str | None = None, resource_version: str = "") -> WatchStream:
+    def open_watch(
+        self, kind: Kind, *, namespace: str | None = None, label_selector: str = "", resource_version: str = ""
+    ) -> WatchStream:
         """Open a watch as a stream to poll with `drain`. Raises ApiFailure, not the core's errors."""
-        params = {"resourceVersion": resource_version, "allowWatchBookmarks": "true"}
+        params = {
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "labelSelector": label_selector,
+        }
         return self._in_process.open_watch(KubeRequest(KubeVerb.WATCH, kind, namespace, params=params))
 
 

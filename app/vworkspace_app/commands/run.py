@@ -14,8 +14,8 @@ from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.running import refuse_shared_kinds
 from purekube_run.process import logs
-from purekube_run.process.clock import SystemClock
 from purekube_run.process.errors import CommandError
+from purekube_run.process.machine import Machine
 from purekube_run.process.secret_masking import SecretMask
 from purekube_run.process.signals import beside, run_until_stopped, unless
 from purekube_run.reconcilers.loading import load_controllers
@@ -69,7 +69,8 @@ def run_operator(settings: RunSettings) -> None:
     if config.user is not None:
         log.secrets.add(config.user.token, config.user.password)
 
-    clock, shard = SystemClock(), shard_in(settings)
+    machine, shard = Machine(), shard_in(settings)
+    clock = machine.clock
     latest = LatestStats(ProcessStats(clock.monotonic()))
     metrics = Metrics(latest, clock.monotonic, config.cluster.server)
     telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
@@ -78,7 +79,7 @@ def run_operator(settings: RunSettings) -> None:
 
     async def work(stop: anyio.Event) -> None:
         async with (
-            leader_election(settings, connect) as election,
+            leader_election(settings, connect, machine) as election,
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(telemetry.run),
         ):
@@ -86,7 +87,7 @@ def run_operator(settings: RunSettings) -> None:
             source = _source(settings, api)
             # One shard registers the cluster; the others wait for the Secret that it writes.
             registers = election.elected if shard.is_first else anyio.sleep_forever
-            begun = await unless(stop, first_credentials(api, source, config.cluster.server, registers))
+            begun = await unless(stop, first_credentials(api, source, config.cluster.server, registers, clock))
             if begun is None:
                 return
             credentials, installation = begun
@@ -111,6 +112,7 @@ def run_operator(settings: RunSettings) -> None:
                     telemetry=page.beside(telemetry, clock),
                     composites=composites,
                     controllers=loaded.given,
+                    machine=machine,
                 ) as manager,
             ):
                 await manager.run(stop)

@@ -1,23 +1,22 @@
 """Leader election as `run` takes part in it: a connection of its own for the Lease, and a fence before every write."""
 
-import random
-import socket
-import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 
-from purekube_http import KubeApiClient
+from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import Machine
 from vworkspace_app.manager.manager import Election
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import lease_policy, shard_in
 
 
 @asynccontextmanager
-async def leader_election(settings: RunSettings, connect: Callable[..., KubeApiClient]) -> AsyncIterator[Election]:
+async def leader_election(
+    settings: RunSettings, connect: Callable[..., AbstractAsyncContextManager[KubeApi]], machine: Machine | None = None
+) -> AsyncIterator[Election]:
     """Be a candidate while the block runs, and release the Lease after it.
 
     A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
@@ -25,16 +24,17 @@ async def leader_election(settings: RunSettings, connect: Callable[..., KubeApiC
     if not settings.leader_elect:
         yield Election()
         return
-    fence, policy = Fence(), lease_policy(settings)
+    machine = machine or Machine()
+    fence, policy = Fence(machine.monotonic), lease_policy(settings)
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:
         elector = Elector(
             api,
             fence,
             namespace=settings.leader_elect_resource_namespace or settings.namespace,
             name=settings.leader_elect_resource_name,
-            identity=f"{settings.leader_elect_identity or socket.gethostname()}_{uuid.uuid4()}",
-            wall=SystemClock().now,
-            random=random.random,
+            identity=f"{settings.leader_elect_identity or machine.host}_{machine.unique()}",
+            wall=machine.clock.now,
+            random=machine.random,
             policy=policy,
             shard=shard_in(settings),
         )

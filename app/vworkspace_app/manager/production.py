@@ -3,17 +3,17 @@
 `run` starts exactly this, and so does `demo`: the demo shows what runs in a cluster.
 """
 
-import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TypeAlias
 
 import anyio
 import structlog
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.composites.composite import Composite
-from purekube.ports import Clock, KubeApi
-from purekube_run.process.clock import SystemClock
+from purekube.ports import KubeApi
+from purekube_run.process.machine import Machine
 from purekube_run.reconcilers.running import GivenController
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.bootstrap import find_bootstrap
@@ -25,12 +25,19 @@ from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_odoo import ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")
+
+ConnectControl: TypeAlias = Callable[
+    [Callable[[], ControlPlaneEndpoint], Callable[[str, bool], None]], AbstractAsyncContextManager[ControlPlane]
+]
+"""A function that connects to the control plane, given its present endpoint and a callback for each token used,
+with whether it was accepted."""
 
 
 @asynccontextmanager
@@ -45,22 +52,25 @@ async def production_manager(
     telemetry: Telemetry | None = None,
     composites: Sequence[Composite] = (),
     controllers: Sequence[GivenController] = (),
+    machine: Machine | None = None,
+    connect: ConnectControl = ReloadingControlPlane,
 ) -> AsyncIterator[Manager]:
-    """Yield a manager on `api`, which pulls jobs if there are settings of an `agent`.
+    """Yield a manager on `api`, which pulls jobs if there are settings of an `agent`, from where `connect` connects.
 
     `credentials` holds what `source` returned first, and follows it while the block runs.
     """
-    clock, used = SystemClock(), credentials
-    watch = CredentialWatch(source, credentials, clock)
+    machine, used = machine or Machine(), credentials
+    watch = CredentialWatch(source, credentials, machine.clock, machine.random)
     async with AsyncExitStack() as stack:
         options = None
         if agent is not None:
-            options, used = await stack.enter_async_context(_agent_options(api, clock, settings, agent, source, watch))
+            opened = _agent_options(api, machine, connect, settings, agent, source, watch)
+            options, used = await stack.enter_async_context(opened)
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(watch.run, name="credentials")
         yield Manager(
             api,
-            clock,
+            machine.clock,
             settings,
             agent=options,
             credentials=used,
@@ -68,6 +78,7 @@ async def production_manager(
             telemetry=telemetry,
             composites=composites,
             controllers=controllers,
+            random=machine.random,
         )
         group.cancel_scope.cancel()
 
@@ -75,7 +86,8 @@ async def production_manager(
 @asynccontextmanager
 async def _agent_options(
     api: KubeApi,
-    clock: Clock,
+    machine: Machine,
+    connect: ConnectControl,
     settings: OperatorSettings,
     agent: AgentSettings,
     source: CredentialsSource,
@@ -83,7 +95,7 @@ async def _agent_options(
 ) -> AsyncIterator[tuple[AgentOptions, Live[Credentials]]]:
     """Yield the agent's adapters, and the credentials with the token in use."""
     async with (
-        ReloadingControlPlane(
+        connect(
             lambda: endpoint_of(rotation.live.current, source.allow_http), lambda *heard: rotation.token_used(*heard)
         ) as control,
         anyio.create_task_group() as group,
@@ -98,7 +110,9 @@ async def _agent_options(
             await watch.refresh()
             return rotation.has_other_token()
 
-        rotation = RotationManager(performer, watch.live, clock, jitter=random.random(), on_locked_out=locked_out)
+        rotation = RotationManager(
+            performer, watch.live, machine.clock, jitter=machine.random(), on_locked_out=locked_out
+        )
         options = AgentOptions(
             control,
             KubeJobStore(api, settings.namespace, lock=anyio.Lock(), report=_log_store_error),

@@ -12,8 +12,7 @@ import structlog
 
 from purekube.apimachinery.errors import OperatorError, Unauthorized, Unavailable
 from purekube.apimachinery.secret_material import without_user
-from purekube.ports import KubeApi
-from purekube_run.process.clock import SystemClock
+from purekube.ports import Clock, KubeApi
 from purekube_run.process.errors import CommandError
 from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
@@ -37,13 +36,13 @@ _TROUBLE = (
 
 
 async def first_credentials(
-    api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]]
+    api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]], clock: Clock
 ) -> tuple[Credentials, Installation]:
     """Return the credential and how the operator was installed, once the API server answers: a pod may start before it.
 
     Each change is logged in one line.
     """
-    clock, last_error = SystemClock(), ""
+    last_error = ""
     waiting = _Waiting(clock)
     while True:
         try:
@@ -68,7 +67,7 @@ async def first_credentials(
 class _Waiting:
     """The wait for a credential that is missing or incomplete; logged whenever what is missing changes."""
 
-    clock: SystemClock
+    clock: Clock
     _told: str = attrs.field(default="", init=False)
 
     async def once(self, namespace: str, problem: str) -> None:

@@ -1,0 +1,302 @@
+"""The connection of one replica to the API server, with latency and everything that fails, and its clock.
+
+A request takes a few milliseconds of virtual time. A trouble that is ordered for a connection (`Disturbance`) happens
+to its next request that matches. No request of a dead replica arrives.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from random import Random
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+
+from kubelab.clock import VirtualTimeLoop
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.model.failure import expired
+from kubelab.server import ApiServer
+from kubelab.storage.watch_stream import WatchStream
+from purekube.apimachinery.errors import OperatorError, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
+
+_NEAR: Final = (0.001, 0.008)
+"""Seconds between a replica and the API server, at least and at most."""
+_GIVES_UP: Final = 10.0
+"""Seconds after which a request without an answer fails."""
+
+
+class Trouble(StrEnum):
+    """The trouble of one request to the API server."""
+
+    CRASH_BEFORE = "crash before the write"
+    CRASH_AFTER = "crash after the write"
+    UNAVAILABLE = "500"
+    LOST_ANSWER = "lost answer"
+    TOO_MANY = "429"
+    STALE = "409"
+    SLOW = "slow answer"
+    GARBAGE = "garbage of a proxy"
+
+
+class WatchTrouble(StrEnum):
+    """The trouble of one watch."""
+
+    CUT = "cut"
+    EXPIRED = "410"
+    HALF_OPEN = "half open"
+    LATE = "late"
+    REPEATED = "repeated"
+
+
+_CRASHES: Final = (Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER)
+_GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
+
+
+@attrs.define
+class Disturbance:
+    """A trouble of the next request that it concerns, after `skip` others. `happened` is called when it occurs."""
+
+    trouble: Trouble
+    happened: Callable[[str], None]
+    skip: int = 0
+
+    def concerns(self, request: KubeRequest) -> bool:
+        """Return whether the trouble can happen to the request."""
+        if self.trouble is Trouble.STALE:
+            return request.verb in _GUARDED
+        return request.writes or self.trouble not in _CRASHES
+
+
+@attrs.frozen
+class Write:
+    """A write that reached the API server: the replica that sent it, its time, and its answer or its error.
+
+    `version` is the store's version before it.
+    """
+
+    at: float
+    replica: str
+    request: KubeRequest
+    answer: Manifest | None
+    error: OperatorError | None
+    version: int
+
+
+@attrs.define(eq=False)
+class _OpenWatch:
+    """An open watch of a replica, with its trouble."""
+
+    request: KubeRequest
+    stream: WatchStream
+    silent: bool = False
+    repeats: bool = False
+    late_until: float = 0.0
+
+
+@attrs.define(eq=False)
+class Link:
+    """The life of a replica and the state of its network, which both of its connections share."""
+
+    name: str
+    random: Random
+    die: Callable[[str], None]
+    now: Callable[[], float]
+    dead: bool = False
+    cut_until: float = 0.0
+    """The end of a partition from the API server."""
+    disturbances: list[Disturbance] = attrs.field(factory=list)
+    watches: list[_OpenWatch] = attrs.field(factory=list)
+
+    def must_live(self) -> None:
+        """Raise CancelledError in a dead process: no request of it arrives any more."""
+        if self.dead:
+            raise asyncio.CancelledError
+
+    async def crash(self, reason: str) -> None:
+        """End the process here."""
+        self.die(reason)
+        await asyncio.Event().wait()
+
+    async def travel(self, distance: tuple[float, float]) -> None:
+        """Let a request take its time."""
+        self.must_live()
+        await asyncio.sleep(self.random.uniform(*distance))
+        self.must_live()
+
+    async def pass_partition(self) -> None:
+        """Wait out a partition for as long as a client waits. Raises Unavailable."""
+        if (left := self.cut_until - self.now()) > 0:
+            await asyncio.sleep(min(left, _GIVES_UP))
+            self.must_live()
+            if self.now() < self.cut_until:
+                raise Unavailable("the API server does not answer", may_have_happened=False)
+
+    def take(self, request: KubeRequest) -> Trouble | None:
+        """Return the trouble of a request, and use it up."""
+        for at, ordered in enumerate(self.disturbances):
+            if not ordered.concerns(request):
+                continue
+            if ordered.skip > 0:
+                ordered.skip -= 1
+                continue
+            del self.disturbances[at]
+            ordered.happened(str(request))
+            return ordered.trouble
+        return None
+
+    def partition(self, seconds: float) -> None:
+        """Cut the replica off the API server: requests get no answer, and watches fall silent."""
+        self.cut_until = self.now() + seconds
+        for watch in self.watches:
+            watch.silent = True
+
+    def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
+        """Give an open watch a trouble; return its kind, empty if no watch is open. `choice` is in [0, 1)."""
+        if not self.watches:
+            return ""
+        watch = self.watches[int(choice * len(self.watches))]
+        match trouble:
+            case WatchTrouble.CUT:
+                watch.stream.end()
+            case WatchTrouble.EXPIRED:
+                watch.stream.fail(expired("too old resource version"))
+            case WatchTrouble.HALF_OPEN:
+                watch.silent = True
+            case WatchTrouble.LATE:
+                watch.late_until = self.now() + seconds
+            case WatchTrouble.REPEATED:
+                watch.repeats = True
+        return watch.request.kind.kind
+
+
+class KubeConnection(KubeApi):
+    """The `KubeApi` of one replica. `before_write` is the fence; `on_write` gets every write that arrived."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        caller: Caller,
+        link: Link,
+        before_write: Callable[[], None],
+        on_write: Callable[[Write], None],
+    ) -> None:
+        api = InProcessKube(server, caller=caller, sleep=asyncio.sleep, on_open=self._opened)
+        super().__init__(api.through(self._send, self._watch).transport)
+        self._server = server
+        self._link = link
+        self._before_write = before_write
+        self._on_write = on_write
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def _send(self, request: KubeRequest, proceed: Send) -> Manifest:
+        link = self._link
+        if request.writes:
+            self._before_write()
+        await link.travel(_NEAR)
+        await link.pass_partition()
+        trouble = link.take(request)
+        await self._before(trouble)
+        answer = await (self._recorded(request, proceed) if request.writes else proceed(request))
+        await self._after(trouble)
+        return answer
+
+    async def _before(self, trouble: Trouble | None) -> None:
+        match trouble:
+            case Trouble.CRASH_BEFORE:
+                await self._link.crash(trouble.value)
+            case Trouble.UNAVAILABLE:
+                raise Unavailable("Internal error occurred: etcdserver: leader changed", status=500)
+            case Trouble.TOO_MANY:
+                raise Unavailable("too many requests", status=429, retry_after=3.0, may_have_happened=False)
+            case Trouble.STALE:
+                raise Stale("Operation cannot be fulfilled: the object has been modified")
+            case Trouble.GARBAGE:
+                raise Unavailable("the answer is not the JSON of an API server")
+            case _:
+                return
+
+    async def _after(self, trouble: Trouble | None) -> None:
+        match trouble:
+            case Trouble.CRASH_AFTER:
+                await self._link.crash(trouble.value)
+            case Trouble.LOST_ANSWER:
+                raise Unavailable("no answer")
+            case Trouble.SLOW:
+                await self._link.travel((1.0, _GIVES_UP))
+            case _:
+                return
+
+    async def _recorded(self, request: KubeRequest, proceed: Send) -> Manifest:
+        version, now = self._server.store.version, self._link.now()
+        try:
+            answer = await proceed(request)
+        except OperatorError as error:
+            self._on_write(Write(now, self._link.name, request, None, error, version))
+            raise
+        self._on_write(Write(now, self._link.name, request, answer, None, version))
+        return answer
+
+    # --- watches -----------------------------------------------------------------------------------------------------
+
+    def _opened(self, request: KubeRequest, stream: WatchStream) -> None:
+        self._link.watches.append(_OpenWatch(request, stream))
+
+    async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
+        """Yield one watch stream, as far as its troubles let events through."""
+        await self._link.travel(_NEAR)
+        await self._link.pass_partition()
+        watches = self._link.watches
+        try:
+            async for event in proceed(request):
+                watch = next(each for each in watches if each.request is request)
+                for _ in range(1 + watch.repeats):
+                    if await self._arrives(watch):
+                        yield event
+                watch.repeats = False
+        finally:
+            watches[:] = [each for each in watches if each.request is not request]
+
+    async def _arrives(self, watch: _OpenWatch) -> bool:
+        """Wait until an event may arrive; return whether it arrives at all."""
+        if (delay := watch.late_until - self._link.now()) > 0:
+            await asyncio.sleep(delay)
+        self._link.must_live()
+        return not (watch.silent or self._link.now() < self._link.cut_until)
+
+
+@attrs.define
+class ReplicaClock:
+    """The clocks of the machine of one replica: its wall clock may be wrong."""
+
+    loop: VirtualTimeLoop
+    offset: timedelta = timedelta(0)
+    slept: float = 0.0
+    """Seconds for which the machine was suspended."""
+
+    def now(self) -> datetime:
+        """Return the wall time of the machine."""
+        return self.loop.now() + self.offset
+
+    def monotonic(self) -> float:
+        """Return the virtual seconds."""
+        return self.loop.time()
+
+    def boottime(self) -> float:
+        """Return the seconds that also pass while the machine is suspended."""
+        return self.monotonic() + self.slept
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend for virtual `seconds`."""
+        await asyncio.sleep(max(0.0, seconds))

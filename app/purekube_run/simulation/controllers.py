@@ -1,0 +1,108 @@
+"""The simulated controllers of a world, fed by watches that are polled: they cost nothing while nothing changes."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+import attrs
+
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.failure import ApiFailure
+from kubelab.simulation.executor import list_all
+from kubelab.simulation.simulator import Simulator
+from kubelab.storage.watch_stream import WatchStream
+from purekube.apimachinery.manifest import Kind, ref_of
+from purekube.ports import WatchEventType
+
+_MOST_ROUNDS = 1_000
+
+
+class NoEnd(RuntimeError):
+    """Simulated controllers that work for ever without time passing: they undo each other's writes or their own."""
+
+
+@attrs.define(eq=False)
+class _Feed:
+    """The watch of one kind for one simulator; `stream` is None until the kind is served."""
+
+    simulator: Simulator
+    kind: Kind
+    selector: str
+    stream: WatchStream | None = None
+
+
+class SimulatedControllers:
+    """All simulated controllers on one API. `work` does what is due, and returns at once if nothing is."""
+
+    def __init__(self, api: InProcessKube, simulators: Sequence[Simulator], now: Callable[[], datetime]) -> None:
+        self._api = api
+        self._now = now
+        self.simulators = simulators
+        self._feeds = [_Feed(each, kind, selector) for each in simulators for kind, selector in each.watched]
+        self._ready: dict[int, _Feed] = dict(enumerate(self._feeds))
+        self._numbers = {id(feed): number for number, feed in enumerate(self._feeds)}
+        self._resources = -1
+
+    def work(self) -> bool:
+        """Observe and do everything that is due, until nothing more follows; return whether there was anything."""
+        worked = False
+        for _ in range(_MOST_ROUNDS):
+            observed = self._observe()
+            passed = any(self._pass(simulator) for simulator in self.simulators)
+            if not observed and not passed:
+                return worked
+            worked = True
+        raise NoEnd("the simulated controllers do not come to an end")
+
+    def _pass(self, simulator: Simulator) -> bool:
+        due, now = simulator.next_wake_up(), self._now()
+        return due is not None and due <= now and run_sync(simulator.work(now))
+
+    def next_wake_up(self) -> datetime | None:
+        """Return when something is due next, if nothing changes until then."""
+        return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
+
+    def next_work(self) -> datetime | None:
+        """Return when something is due next, not counting regular intervals."""
+        return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
+
+    def _observe(self) -> bool:
+        """Pass what the watches hold to the simulators; return whether there was anything."""
+        if self._resources != self._api.server.registry.generation:
+            self._resources = self._api.server.registry.generation
+            self._ready |= {number: feed for number, feed in enumerate(self._feeds) if feed.stream is None}
+        ready, self._ready = self._ready, {}
+        for number in sorted(ready):
+            self._read(ready[number])
+        return bool(ready)
+
+    def _read(self, feed: _Feed) -> None:
+        if feed.stream is None or feed.stream.ended:
+            self._list(feed)
+            return
+        for event in feed.stream.drain():
+            if event.type is WatchEventType.DELETED:
+                feed.simulator.forget(ref_of(event.object, feed.kind), self._now())
+            elif event.type is not WatchEventType.BOOKMARK:
+                feed.simulator.observe(feed.kind, event.object, self._now())
+
+    def _list(self, feed: _Feed) -> None:
+        """Read all objects, and watch from there; without effect if the kind is not served."""
+        feed.stream = None
+        objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
+        present = {ref_of(manifest, feed.kind): manifest for manifest in objects}
+        for manifest in present.values():
+            feed.simulator.observe(feed.kind, manifest, self._now())
+        for ref in feed.simulator.known(feed.kind):
+            if ref not in present:
+                feed.simulator.forget(ref, self._now())
+        try:
+            feed.stream = self._api.open_watch(
+                feed.kind, label_selector=feed.selector, resource_version=str(self._api.server.store.version)
+            )
+        except ApiFailure:
+            return
+        feed.stream.on_ready = partial(self._note, feed)
+
+    def _note(self, feed: _Feed) -> None:
+        self._ready[self._numbers[id(feed)]] = feed
