@@ -21,8 +21,11 @@ from purekube_run.process.yaml_documents import Format, dump, parse_yaml
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import Operation
+from vworkspace_core.operations.builtin import template_name
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import EngineTemplate
+from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
 
@@ -35,48 +38,10 @@ _NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 CONTEXT: Final = OperationContext(OperationSettings(_CLUSTER), _NOW, Claims(_APPROVAL, _CLUSTER), parse_yaml=parse_yaml)
 TARGET: Final = ObjectRef(APPLICATION_INSTANCE, _NS, "nextcloud")
 
-PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "backup.velero": {"retention": "30d", "storageLocation": "default", "snapshotVolumes": True},
-    "restore.velero": {"backupName": "nightly-1c0ffee1", "existingResourcePolicy": "update"},
-    "upgrade.helm": {"targetVersion": "6.7.0", "valuesPatch": {"replicaCount": 2}},
-    "migration.helmHookJob": {"hookName": "nextcloud-db-migrate"},
-    "migration.workflow": {"workflowTemplate": "move-storage", "workflowTemplateParameters": {"bucket": "new"}},
-    "runCommand.job": {
-        "image": "registry.example.com/nextcloud:30",
-        "command": ["php", "occ"],
-        "args": ["maintenance:repair"],
-        "env": {"LANG": "C"},
-    },
-    "runbook.workflow": {"workflowTemplate": "clear-caches"},
-    "backup.volsync": {"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
-    "restore.volsync": {"destination": "nextcloud-data", "repository": "restic"},
-    "backup.snapshot": {"pvc": "nextcloud-data", "snapshotClassName": "csi"},
-    "restore.snapshot": {"snapshotName": "before-upgrade", "size": "10Gi"},
+EXAMPLES: Final[Mapping[str, EngineTemplate]] = {
+    template_name(template.type, engine.name): template for engine in ENGINES.values() for template in engine.templates
 }
-"""Valid parameters of every built-in template."""
-
-REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
-    "backup.velero": (
-        {"retention": "forever"},
-        {"includeNamespaces": ["org-myteam", "org-other"]},
-        {"snapshotClassName": "gone"},
-        {"includedResources": ["operations.ops.vworkspace.io"]},
-    ),
-    "restore.velero": (
-        {"backupName": "of-another-tenant"},
-        {"namespaceMapping": {"org-myteam": "org-other"}},
-    ),
-    "upgrade.helm": ({"targetVersion": "latest"}, {"valuesPatch": {"db": {"password": "hunter2"}}}),
-    "migration.helmHookJob": ({"hookName": "no-such-hook"},),
-    "migration.workflow": ({"workflowTemplateParameters": {"bucket": "{{workflow.uid}}"}},),
-    "runCommand.job": ({"serviceAccountName": "cluster-admin"}, {"command": "php occ"}, {"privileged": True}),
-    "runbook.workflow": ({"workflowTemplate": "a; b"},),
-    "backup.volsync": ({"schedule": "sometimes"},),
-    "restore.volsync": ({"copyMethod": "Clone"},),
-    "backup.snapshot": ({"pvc": "../etc"},),
-    "restore.snapshot": ({"snapshotName": "gone"}, {"size": "-1Gi"}),
-}
-"""Changes of the valid parameters that are refused."""
+"""The built-in templates by name, with valid parameters and refused changes of each."""
 
 _TITLES: Final[Mapping[str, str]] = {"Backup": "nightly", "Restore": "bring-back", "Upgrade": "to-6-7"}
 _HOOK: Final = {
@@ -115,7 +80,7 @@ def example(template: Template, change: Mapping[str, Any] | None = None) -> Oper
         "targetRef": {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name},
         "type": str(template.type),
         "engine": template.engine,
-        "parameters": {**PARAMETERS[template.name], **(change or {})},
+        "parameters": {**EXAMPLES[template.name].example, **(change or {})},
     }
     if template.needs_approval:
         until = int((_NOW + timedelta(hours=1)).timestamp())

@@ -11,7 +11,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, metadata
 from purekube_run.process.yaml_documents import Format, dump
-from tools.operation_examples import CONTEXT, REFUSED, TARGET, example, observed
+from tools.operation_examples import CONTEXT, EXAMPLES, TARGET, example, observed
 from tools.parameter_rows import parameter_rows
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import BETWEEN_SYNCS, Operation, Phase
@@ -138,7 +138,7 @@ def _started(template: Template) -> tuple[Operation, Start]:
         phase=Phase.RUNNING,
         started_at="2026-06-01T11:59:30Z",
         engine_ref=reference,
-        outputs=dict(start.engine.opening(operation, start.target, observed(template).objects)),
+        outputs=dict(start.engine.initial_outputs(operation, start.target, observed(template).objects)),
     )
     return attrs.evolve(operation, status=status), start
 
@@ -154,7 +154,7 @@ def _created(template: Template) -> Iterator[str]:
 
 
 def _refusals(template: Template) -> Iterator[str]:
-    for change in REFUSED[template.name]:
+    for change in EXAMPLES[template.name].refused:
         refusal = start_or_unmet(example(template, change), observed(template), CONTEXT)
         if isinstance(refusal, Start) or refusal.accepted is not False:
             raise ValueError(f"{template.name} with {change} is not refused")

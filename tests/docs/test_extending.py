@@ -1,4 +1,7 @@
-"""docs/extending.md does what it says: its code, its changes and its commands are carried out on a copy of the core."""
+"""docs/extending.md does what it says: its code, its changes and its commands are carried out on a copy.
+
+The copy has the core, the tests and the generators; everything else is that of this repository.
+"""
 
 import os
 import re
@@ -17,44 +20,21 @@ from tests.support.patience import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
-# Walks every line of the new engine's table, as a test of its author would, and looks at what follows by itself.
-PROBE = """
-from datetime import UTC, datetime
-import attrs
-from purekube_run.process.yaml_documents import read_documents
-from vworkspace_core.api.codec import read_application_instance, read_operation
-from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.operation import EngineRef
-from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.operations.context import OperationContext
-from vworkspace_core.operations.context import OperationObserved
-from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.contract import EngineContext
-from vworkspace_core.operations.engines import ENGINES, engine_kinds
-from vworkspace_core.operations.status_samples import shown_by
-
-engine = ENGINES["cnpg"]
-given = {"uid": "00000000-0000-0000-0000-000000000000", "generation": 1, "resourceVersion": "1"}
-found = [{**one, "metadata": {**given, **one["metadata"]}} for one in read_documents(["cluster.yaml"])]
-operation, target = read_operation(found[0]), read_application_instance(found[1])
-context = OperationContext(OperationSettings("prod-1"), datetime(2026, 6, 1, 12, 1, tzinfo=UTC))
-(made,) = engine.desired(operation, target, EngineContext(context.settings, context.templates.items[0]))
-live = {**made.manifest, "metadata": {**made.manifest["metadata"], "uid": "u", "resourceVersion": "1"}}
-known = attrs.evolve(operation.status.engine_ref, uid="u")
-operation = attrs.evolve(operation, status=attrs.evolve(operation.status, engine_ref=known))
-for row in engine.tables["Backup"]:
-    seen = OperationObserved(None, shown_by(row, operation, made.kind, live))
-    status = engine.observe(operation, seen.objects)
-    assert (status.phase, status.reason) == (row.progress, row.reason), row
-    for one in reconcile_operation(operation, seen, context).status["status"]["conditions"]:
-        assert is_admitted("Operation", one["type"], one["status"], one["reason"]), one
-assert made.kind in engine_kinds(), "it is watched"
-(crd,) = (one for one in crd_manifests() if one["spec"]["names"]["kind"] == "Operation")
-schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["engine"]
-assert "cnpg" in schema["enum"]
-print("walked", len(engine.tables["Backup"]))
-"""
+WIDE = (
+    "tests/property/operations/test_engine_contract.py",
+    "tests/property/operations/test_engines.py::test_every_row_is_what_the_engine_makes_of_its_sample",
+    "tests/property/operations/test_engines.py::test_no_status_whatever_breaks_an_engine_or_the_vocabulary_RES_4",
+    "tests/property/operations/test_any_parameters.py",
+    "tests/property/operations/test_schema_words.py",
+    "tests/property/operations/test_templates.py",
+    "tests/property/clusters/test_status.py",
+    "tests/property/expressions/test_readiness.py",
+    "tests/crds/test_operation_manifests.py::test_the_table_above_leaves_no_template_out",
+    "tests/app/operations/test_awaited.py",
+    "tests/unit/operations",
+    "tests/unit/overview",
+)
+"""What the suite says of every engine or template, and of what derives from them."""
 
 
 @attrs.frozen
@@ -85,9 +65,11 @@ def changed(text: str, diff: str) -> str:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the page's files, and the core as the page changes it."""
+    """A folder with the page's files, and core, tests and tools as the page changes them."""
     folder = tmp_path_factory.mktemp("extended")
-    shutil.copytree(ROOT / "core", folder / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("core", "tests", "tools"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "corpus", "e2e"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
     for block in blocks():
         path = folder / block.name
         if block.language == "diff":
@@ -98,8 +80,9 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python in that folder, with its core before any other."""
-    environ = {**os.environ, "PYTHONPATH": str(folder / "core"), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Python in that folder, with its core and tests before any other."""
+    path = os.pathsep.join([str(folder / "core"), str(folder)])
+    environ = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *words], cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -115,15 +98,46 @@ def test_the_new_engine_is_planned_with_as_the_page_shows(extended: Path) -> Non
     assert ended.stdout == output
 
 
-def test_every_line_of_its_table_is_what_happens_and_the_rest_comes_by_itself(extended: Path) -> None:
-    ended = run(extended, "-c", PROBE)
+def files() -> set[str]:
+    """The files of the repository that a person writes or changes for an engine."""
+    return {block.name for block in blocks() if block.language == "diff" or block.name.endswith(".py")}
 
-    assert (ended.returncode, ended.stdout) == (0, "walked 7\n"), ended.stderr
+
+def test_an_engine_is_three_files_and_a_line_in_one_of_them_OPS_6() -> None:
+    """Its module, its entry and its test; nothing else has to be written by hand."""
+    module, entry, test = sorted(files())
+    (diff,) = (block.text for block in blocks() if block.language == "diff")
+
+    assert module.startswith("core/") is entry.startswith("core/") is test.startswith("tests/") is True
+    assert [line for line in diff.splitlines() if line.startswith(("+", "-"))] == ['+    CNPG = "cnpg"']
+    assert "One module, one entry, one test".lower() in PAGE.lower()
+
+
+@pytest.mark.slow
+def test_everything_that_the_suite_says_of_engines_holds_for_the_new_one(extended: Path) -> None:
+    """Registration, roles, remedies, the contract of an engine, and what `status` shows; and the page's own test."""
+    (own,) = (name for name in files() if name.startswith("tests/"))
+    ended = run(extended, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-rA", own, *WIDE)
+
+    assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr
+    passed = [line for line in ended.stdout.splitlines() if line.startswith("PASSED")]
+    assert any(own in line for line in passed)
+    assert sum("cnpg" in line for line in passed) >= 20, "tests of each engine and template run for the new one"
+
+
+@pytest.mark.slow
+def test_the_pages_and_manifests_are_generated_with_it(extended: Path) -> None:
+    page = run(extended, "-c", "from tools.operations_page import operations_page; print(operations_page())")
+    command = ("manifests", "--rbac-only", "--namespace", "org-myteam")
+    roles = run(extended, "-m", "vworkspace_app", *command)
+
+    assert "## cnpg" in page.stdout, page.stderr
+    assert "`failed` | Failed | Failed=True/PostgresBackupFailed" in page.stdout
+    assert "postgresql.cnpg.io" in roles.stdout, roles.stderr
 
 
 def test_its_module_keeps_the_house_rules(extended: Path) -> None:
     """Longer lines than the page can show are refused as everywhere."""
-    shutil.copy(ROOT / "pyproject.toml", extended)
     ruff = str(Path(sys.executable).with_name("ruff"))
     module = "core/vworkspace_core/operations/engines/cnpg.py"
 

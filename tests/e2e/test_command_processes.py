@@ -565,7 +565,7 @@ def test_the_demo_of_operations_checks_what_it_shows_and_all_of_it_holds(tmp_pat
     last = ended.out.splitlines()[-1]
     assert last.endswith(" checks hold")
     assert ended.out.count("   ok  ") == int(last.split()[1]) >= 20
-    for engine in ENGINES:
+    for engine in (name for name, engine in ENGINES.items() if engine.demo is not None):
         assert f" ms  {engine}  " in ended.out, f"nothing is shown of engine {engine}"
     assert "demo-approval-secret" not in ended.out
     assert list(tmp_path.iterdir()) == [], "it tidies up"

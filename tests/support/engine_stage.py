@@ -206,9 +206,9 @@ class EngineStage(ABC):
     async def _observed(self, api: Any) -> Objects:
         engine, reading = ENGINES[self.operation.spec.engine], LiveReads(api)
         await reading.add(self.ref)
-        for ref in engine.follows(self.operation, reading.objects):
+        for ref in engine.extra_reads(self.operation, reading.objects):
             await reading.add(ref)
-        for found in engine.evidence(self.operation, reading.objects):
+        for found in engine.diagnostics(self.operation, reading.objects):
             await reading.add_selected(
                 found.kind,
                 found.namespace,
@@ -236,5 +236,5 @@ class EngineStage(ABC):
 def verdict(operation: Operation, objects: Objects) -> EngineStatus:
     """Return what the operator says of these objects: a removed one is judged by its Events."""
     engine = ENGINES[operation.spec.engine]
-    ended = engine.epilogue(operation, objects) if own_object(operation, objects) is None else None
+    ended = engine.final_status(operation, objects) if own_object(operation, objects) is None else None
     return ended or engine.observe(operation, objects)

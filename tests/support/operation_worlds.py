@@ -24,11 +24,15 @@ from purekube.controller.decision import Decision
 from tests.support.instance_worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.operation import Operation
-from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.api.operation import EngineRef, Operation, Phase
+from vworkspace_core.operations.builtin import builtin_templates, template_name
 from vworkspace_core.operations.claims import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.contract import EngineObject, EngineStatus
+from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.operations.status_samples import shown_by
 from vworkspace_core.operations.templates import Template
 
 NS = "org-myteam"
@@ -41,6 +45,11 @@ TARGET = ObjectRef(APPLICATION_INSTANCE, NS, "nextcloud-myteam")
 CAPABILITIES = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook")
 
 GOOD: dict[str, dict[str, Any]] = {
+    **{
+        template_name(own.type, engine.name): dict(own.example)
+        for engine in ENGINES.values()
+        for own in engine.templates
+    },
     "backup.velero": {"retention": "30d", "snapshotVolumes": True, "snapshotClassName": "csi"},
     "restore.velero": {"backupName": "b-1", "restorePVs": True, "existingResourcePolicy": "update"},
     "upgrade.helm": {"targetVersion": "6.7.0", "valuesPatch": {"replicas": 3}},
@@ -53,7 +62,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "backup.snapshot": {"pvc": "data", "snapshotClassName": "csi"},
     "restore.snapshot": {"snapshotName": "s-1", "size": "10Gi", "accessModes": ["ReadWriteOnce"]},
 }
-"""Good parameters of every template."""
+"""Good parameters of every template: its own example, or what this world holds."""
+SIMULATED = tuple(of for of in GOOD if ENGINES[of.partition(".")[2]].demo is not None)
+"""The templates of engines whose controllers the laboratory simulates."""
 
 
 def template(name: str) -> Template:
@@ -245,6 +256,38 @@ def gated(name: str, peers: str | None = NS) -> tuple[ObjectRef, Manifest]:
     if peers is not None:
         meta["annotations"] = {"ops.vworkspace.io/velero-peers": peers}
     return ObjectRef(NAMESPACES, None, name), {"metadata": meta}
+
+
+def started(of: str, **more: Any) -> tuple[Operation, EngineObject | None]:
+    """A running Operation and the object that was created for it."""
+    one = operation(of, **more)
+    start = start_or_unmet(one, observed(of), CONTEXT)
+    assert isinstance(start, Start), start
+    made = start.objects[0] if start.objects else None
+    ref = None
+    if made is not None:
+        ref = EngineRef(made.kind.api_version, made.kind.kind, made.ref.namespace or "", made.ref.name, "uid-1")
+    outputs = dict(start.engine.initial_outputs(one, start.target, observed(of).objects))
+    status = attrs.evolve(
+        one.status, phase=Phase.RUNNING, started_at="2026-06-01T11:59:30Z", engine_ref=ref, outputs=outputs
+    )
+    return attrs.evolve(one, status=status), made
+
+
+def as_created(made: EngineObject) -> dict[str, Any]:
+    """An engine object as the API server returns it."""
+    meta = {**made.manifest["metadata"], "uid": "uid-1", "resourceVersion": "7"}
+    return {**made.manifest, "metadata": meta}
+
+
+def judged_by_row(of: str, phase: str) -> EngineStatus:
+    """What the engine of a template says of an object in that phase of its table."""
+    running, made = started(of)
+    assert made is not None, "an engine without an object"
+    engine = ENGINES[running.spec.engine]
+    (rows,) = (rows for names, rows in engine.tables.items() if made.kind.kind in names.split(", "))
+    (row,) = (row for row in rows if row.phase == phase)
+    return engine.observe(running, shown_by(row, running, made.kind, as_created(made)))
 
 
 def at(seconds: float) -> OperationContext:

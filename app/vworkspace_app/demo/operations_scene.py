@@ -19,12 +19,13 @@ from kubelab.downstream import (
     WorkflowBehaviour,
 )
 from kubelab.flux import ChartHook
-from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
+from vworkspace_app.demo.platform import APPROVAL_SECRET
 from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.engines import ENGINES as REGISTRY
 
 HOOK = "nextcloud-db-migrate"
 _RESTRICTED = {
@@ -60,16 +61,6 @@ ENGINES = DownstreamBehaviour(
 )
 """Engines that are quick, except for Operations whose names are in the rules."""
 
-CAPABILITIES: Mapping[str, str] = {
-    "backup": "velero",
-    "restore": "velero",
-    "upgrade": "helm",
-    "migration": "helmHookJob",
-    "runcommand": "job",
-    "runbook": "workflow",
-}
-"""The engine for each capability of the application: annotations that the catalogue gives the instance."""
-
 
 @attrs.frozen
 class OperationRequest:
@@ -94,18 +85,23 @@ class OperationRequest:
         return {**OPERATION.manifest(self.name), "metadata": meta, "spec": {**spec, **self.more}}
 
 
-REQUESTS = (
-    OperationRequest("nightly", "Backup", "velero", {"retention": "30d"}),
-    OperationRequest("migrate", "Migration", "helmHookJob", {"hookName": HOOK}),
-    OperationRequest(
-        "rescan", "RunCommand", "job", {"image": "nextcloud:30", "command": ["php", "occ", "files:scan", "--all"]}
-    ),
-    OperationRequest("checkup", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}),
-    OperationRequest("upgrade", "Upgrade", "helm", {"targetVersion": "6.8.0"}),
-    OperationRequest("offsite", "Backup", "volsync", {"source": CLAIM, "repository": REPOSITORY}),
-    OperationRequest("before", "Backup", "snapshot", {"pvc": CLAIM, "snapshotClassName": SNAPSHOT_CLASS}),
-)
+def _requests() -> tuple[OperationRequest, ...]:
+    """Return each engine's own example: one of each type in their order, then the further engines of a type."""
+    demos = [(name, engine.demo) for name, engine in REGISTRY.items() if engine.demo is not None]
+    requests = [OperationRequest(demo.name, demo.type.value, name, demo.parameters) for name, demo in demos]
+    first = {request.type: request for request in reversed(requests)}
+    further = [request for request in requests if request is not first[request.type]]
+    return (*(first[kind] for kind in sorted(first)), *further)
+
+
+REQUESTS = _requests()
 """One request for every engine."""
+
+CAPABILITIES: Mapping[str, str] = {
+    "restore": "velero",
+    **{request.type.lower(): request.engine for request in reversed(REQUESTS)},
+}
+"""The engine for each capability of the application: annotations that the catalogue gives the instance."""
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:

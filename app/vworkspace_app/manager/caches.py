@@ -15,9 +15,6 @@ from purekube.apimachinery.resources import (
     HELM_REPOSITORY,
     NAMESPACE,
     OCI_REPOSITORY,
-    VELERO_BACKUP,
-    VOLUME_SNAPSHOT,
-    VOLUME_SNAPSHOT_CLASS,
 )
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.informer.state import DEFAULT_POLICY, InformerPolicy
@@ -41,13 +38,12 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
-from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 
 _SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
 FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
 ENGINE_KINDS = engine_kinds()
-_LOOKED_UP = (VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS)
-AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*_LOOKED_UP, *ENGINE_KINDS)))
+AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*LOOKED_UP_KINDS, *ENGINE_KINDS)))
 """Kinds whose objects may keep an Operation from starting.
 
 A HelmRelease is not among them: its instance's status changes.
@@ -62,7 +58,7 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     OCI_REPOSITORY: slim_source,
     HELM_REPOSITORY: slim_source,
     HELM_CHART: slim_chart,
-    **dict.fromkeys(_LOOKED_UP, slim_engine_object),
+    **dict.fromkeys(LOOKED_UP_KINDS, slim_engine_object),
 }
 """The projections of kinds that many users of a cluster create objects of."""
 
@@ -90,7 +86,7 @@ class CacheScope:
         """Return a function that decides by namespace whether an object of the kind is kept; None if all are."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
-        beside = self.velero_namespace if kind.group == VELERO_BACKUP.group else None
+        beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None
         return lambda namespace: namespace == beside or self.shard.owns(namespace)
 
 
@@ -128,11 +124,11 @@ def informers_of(
             whole=HELD_WHOLE,
         ),
     )
-    for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
+    for kind in (kind for kind in ENGINE_KINDS if kind not in LOOKED_UP_KINDS):
         store = ObjectStore(kind, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, label_selector=OPERATION_UID, store=store, policy=_WITHOUT)
     for kind, slim in _SLIM.items():
-        policy = _WITHOUT if kind in _LOOKED_UP else DEFAULT_POLICY
+        policy = _WITHOUT if kind in LOOKED_UP_KINDS else DEFAULT_POLICY
         store = ObjectStore(kind, transform=slim, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):

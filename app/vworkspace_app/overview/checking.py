@@ -98,7 +98,8 @@ async def _installation(api: KubeApiClient, options: InstallOptions) -> Installa
 
 
 async def _definitions(api: KubeApiClient) -> Definitions:
-    kinds = (*OWN_KINDS, *FLUX_KINDS, *(kind for group in checkup.ENGINES.values() for kind in group))
+    engines = checkup.ENGINE_CONTROLLERS.values()
+    kinds = [*OWN_KINDS, *FLUX_KINDS, *(kind for each in engines for kind in (*each.definitions, *each.read_later))]
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in kinds]
     return {ref.name: await find(api, ref) for ref in refs}
 

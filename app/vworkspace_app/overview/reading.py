@@ -25,14 +25,8 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
     PERSISTENT_VOLUME_CLAIM,
     POD,
-    REPLICATION_DESTINATION,
-    REPLICATION_SOURCE,
     SERVICE,
     STATEFUL_SET,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    VOLUME_SNAPSHOT,
-    WORKFLOW,
 )
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
@@ -44,26 +38,14 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""
 
-_LABELLED: Final = (
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-    HELM_CHART,
-    HELM_RELEASE,
-    JOB,
-    WORKFLOW,
-    VELERO_BACKUP,
-    VELERO_RESTORE,
-    REPLICATION_SOURCE,
-    REPLICATION_DESTINATION,
-    VOLUME_SNAPSHOT,
-    PERSISTENT_VOLUME_CLAIM,
-)
+MADE_KINDS: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())
 """Kinds that the operator makes."""
 
 _INSTALLED: Final = (
@@ -202,7 +184,7 @@ async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Mani
 
 
 async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
-    for kind in _LABELLED:
+    for kind in MADE_KINDS:
         into |= refs_of(kind, await reader.all(kind, selector=f"{label}={uid}"))
 
 

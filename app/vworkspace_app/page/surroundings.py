@@ -11,7 +11,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, VELERO_BACKUP
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.outline import is_outline
@@ -24,6 +24,7 @@ from purekube_run.controller.informers import Informers
 from purekube_run.reconcilers.running import RunningController
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
+from vworkspace_core.operations.engines import KINDS_ELSEWHERE
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""
@@ -58,7 +59,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
     found = dict(runs)
     for runner in informers:
         if runner.kind not in _NOT_MADE:
-            where = None if runner.kind.group == VELERO_BACKUP.group else namespace
+            where = None if runner.kind in KINDS_ELSEWHERE else namespace
             for mark in filter(None, marks):
                 found |= await _holding(runner.store, where, mark)
     return CachedObject(kind, manifest, found)

@@ -1,14 +1,22 @@
 """The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
 
+from collections.abc import Mapping
+
 from purekube.apimachinery.manifest import Manifest
 from purekube.readiness.fields import Conditions, mapping, number, text
 from purekube.readiness.result import Readiness, failed, progressing, ready, unknown
-from purekube.readiness.table import RULES
+from purekube.readiness.table import RULES, ReadinessRule
 from purekube.schema.node import Schema
 
 
-def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readiness:
-    """Return how ready an object is. `schema`, if known, says whether the kind has a status at all.
+def readiness(
+    manifest: Manifest | None,
+    schema: Schema | None = None,
+    rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
+) -> Readiness:
+    """Return how ready an object is, by the `rules` of kinds, by group and kind.
+
+    `schema`, if known, says whether the kind has a status at all.
 
     Without a schema an object that has no status counts as ready, such as a ConfigMap, which only has to exist.
     """
@@ -23,7 +31,7 @@ def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readin
     if (waiting := _generation(manifest)) is not None:
         return waiting
     group = text(manifest, "apiVersion").rpartition("/")[0]
-    rule = RULES.get((group, text(manifest, "kind")))
+    rule = rules.get((group, text(manifest, "kind")))
     if rule is not None:
         return rule(manifest)
     return by_conventions(manifest, schema)

@@ -6,7 +6,7 @@ tool. `advice` says which people can help where no command does.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, Protocol, assert_never
 
@@ -31,14 +31,8 @@ from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, NAMESPACE_
 APPLY: Final = "| kubectl apply --server-side -f -"
 INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"
 
-_BY_GROUP: Final = (
-    ("toolkit.fluxcd.io", "Flux (https://fluxcd.io/flux/installation)"),
-    ("velero.io", "Velero (https://velero.io/docs)"),
-    ("argoproj.io", "Argo Workflows (https://argo-workflows.readthedocs.io)"),
-    ("volsync.backube", "VolSync (https://volsync.readthedocs.io)"),
-    ("snapshot.storage.k8s.io", "the CSI snapshot controller (https://github.com/kubernetes-csi/external-snapshotter)"),
-)
-"""Each is installed in its own way, which our commands cannot know: with a provider, from Git, by its operator."""
+FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
+"""A project and where to get it: each is installed in its own way, which our commands cannot know."""
 
 
 # --- namespaces, objects -------------------------------------------------------------------------------------------
@@ -72,18 +66,10 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 # --- what has to be installed ----------------------------------------------------------------------------------------
 
 
-def not_installed(definitions: Iterable[str]) -> str:
-    """Name the missing CRDs and what installs them; work continues automatically once they are there (REC-12)."""
-    missing = list(definitions)
-    help_ = installing(missing)
-    fix = f". To fix, as an administrator of the cluster: {help_}" if help_ else ""
-    return f"not installed in this cluster: {', '.join(missing)}{fix}"
-
-
-def installing(definitions: Sequence[str]) -> str:
-    """Return what installs missing CRDs; empty if that is unknown."""
-    brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in definitions)]
-    return f"install {' and '.join(brought)}" if brought else ""
+def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
+    """Name the missing CRDs and the project of which they are; work continues once they are there (REC-12)."""
+    fix = f". To fix, as an administrator of the cluster: install {project}" if project else ""
+    return f"not installed in this cluster: {', '.join(definitions)}{fix}"
 
 
 def crds_remedy(installation: Installation = PRINTED) -> str:

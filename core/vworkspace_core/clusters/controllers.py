@@ -20,8 +20,10 @@ from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.api.remedies import crds_remedy, installing, not_permitted
+from vworkspace_core.api.remedies import FLUX, crds_remedy, not_permitted
+from vworkspace_core.operations.engines import ENGINES
 
+_OPERATOR: Final = "vworkspace-operator"
 IN_A_ROW: Final = 6
 """The failures in a row that show a lasting problem of an informer: with its backoff, at least half a minute."""
 
@@ -39,38 +41,31 @@ class Watched:
 class _Controller:
     name: str
     kinds: tuple[Kind, ...]
-    is_needed: bool = False
-    """True if instances need it."""
+    install: str = ""
+    """The project that brings a controller which instances need; without one, only Operations need it."""
 
 
 _SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART)
 FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
 """Kinds without which nothing is deployed."""
 _CONTROLLERS: Final = (
-    _Controller("vworkspace-operator", own_kinds.OWN_KINDS, is_needed=True),
-    _Controller("source-controller", _SOURCES, is_needed=True),
-    _Controller("helm-controller", (known.HELM_RELEASE,), is_needed=True),
-    _Controller("velero", (known.VELERO_BACKUP, known.VELERO_RESTORE)),
-    _Controller("workflow-controller", (known.WORKFLOW,)),
-    _Controller("volsync", (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION)),
-    _Controller("snapshot-controller", (known.VOLUME_SNAPSHOT,)),
+    _Controller("source-controller", _SOURCES, FLUX),
+    _Controller("helm-controller", (known.HELM_RELEASE,), FLUX),
+    *(
+        _Controller(engine.controller.name, engine.controller.definitions)
+        for engine in ENGINES.values()
+        if engine.controller is not None and engine.controller.install != FLUX
+    ),
 )
-
-ENGINE_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
-    "helm": (known.HELM_RELEASE,),
-    "helmHookJob": (),
-    "job": (),
-    "snapshot": (known.VOLUME_SNAPSHOT,),
-    "velero": (known.VELERO_BACKUP, known.VELERO_RESTORE),
-    "volsync": (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION),
-    "workflow": (known.WORKFLOW,),
-}
-"""The kinds whose definitions make an engine usable; those of Kubernetes itself always exist."""
 
 
 def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
     """Return the names of the engines whose kinds are served here, in alphabetical order."""
-    return tuple(name for name, kinds in sorted(ENGINE_KINDS.items()) if all(_served(watched, kind) for kind in kinds))
+    return tuple(
+        name
+        for name, engine in sorted(ENGINES.items())
+        if engine.controller is None or all(_served(watched, kind) for kind in engine.controller.definitions)
+    )
 
 
 def controllers_condition(watched: Mapping[Kind, Watched], installation: Installation = PRINTED) -> Wanted:
@@ -86,15 +81,16 @@ def controllers_condition(watched: Mapping[Kind, Watched], installation: Install
 
 
 def _missing(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
-    for controller in _CONTROLLERS:
-        absent = [kind.crd_name for kind in controller.kinds if not _served(watched, kind)]
-        if absent and controller.is_needed:
-            help_ = installing(absent) or crds_remedy(installation)
-            yield f"{controller.name}: {', '.join(absent)} not installed. To fix: {help_}"
+    own = _Controller(_OPERATOR, own_kinds.OWN_KINDS, crds_remedy(installation))
+    flux = (attrs.evolve(each, install=f"install {each.install}") for each in _CONTROLLERS if each.install)
+    for controller in (own, *flux):
+        if absent := [kind.crd_name for kind in controller.kinds if not _served(watched, kind)]:
+            yield f"{controller.name}: {', '.join(absent)} not installed. To fix: {controller.install}"
 
 
 def _degraded(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
     names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
+    names |= dict.fromkeys(own_kinds.OWN_KINDS, _OPERATOR)
     for kind, state in sorted(watched.items()):
         if state.served and state.trouble and state.failures >= IN_A_ROW:
             right = refused_right(state.trouble)

@@ -12,15 +12,14 @@ from purekube.apimachinery.manifest import Kind
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.engines import ENGINES, KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 
 _FOLLOWED: Final = ("list", "watch")
 _LOOKED_AT: Final = ("get", *_FOLLOWED)
 _FLUX: Final = (known.HELM_RELEASE, known.OCI_REPOSITORY, known.HELM_REPOSITORY)
 _ENGINES: Final = engine_kinds()
-_VELERO: Final = tuple(kind for kind in _ENGINES if kind.group == known.VELERO_BACKUP.group)
-_BESIDE: Final = tuple(kind for kind in _ENGINES if kind not in _VELERO)
+_BESIDE: Final = tuple(kind for kind in _ENGINES if kind not in KINDS_ELSEWHERE)
 
 OWNERS: Final[tuple[Kind, ...]] = (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION)
 """Kinds whose objects own others with `blockOwnerDeletion`.
@@ -38,13 +37,11 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     # The right to get an object that may be listed adds no power, and shows what is left in a namespace without its
     # Role.
     *(Access(kind, _LOOKED_AT) for kind in (*_FLUX, known.HELM_CHART, *_BESIDE, known.CONFIG_MAP)),
-    *(Access(kind, _FOLLOWED) for kind in _VELERO),
+    *(Access(kind, _FOLLOWED) for kind in KINDS_ELSEWHERE),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _LOOKED_AT),
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
-    # Bound to a VolumeSnapshot, and cluster-scoped: the proof that a snapshot really exists.
-    Access(known.VOLUME_SNAPSHOT_CONTENT, ("get",)),
-    # Cluster-scoped too: the driver whose snapshots a Velero backup is to hold, and whether it is there (OPS-3, OPS-7).
-    Access(known.VOLUME_SNAPSHOT_CLASS, _LOOKED_AT),
+    *(right for engine in ENGINES.values() for right in engine.access),
+    *(Access(kind, _LOOKED_AT) for kind in LOOKED_UP_KINDS if kind not in _ENGINES),
     Access(known.EVENT, ("create", "patch")),
 )
 """Rights in the whole cluster, by a ClusterRole. None of them reads a Secret or changes a workload."""
@@ -57,9 +54,7 @@ TENANT: Final[tuple[Access, ...]] = (
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8). And the owner of a release,
     # by the labels of its records, without their content (REC-4).
     Access(known.SECRET, ("get", "list")),
-    # Only the Events of a Job and its pods say why the pods do not start (OPS-8).
-    Access(known.CORE_EVENT, ("list",)),
-    Access(known.POD, ("list",)),
+    *dict.fromkeys(right for engine in ENGINES.values() for right in engine.tenant_access),
 )
 """Rights in each gated namespace, by a Role there (RES-5)."""
 
@@ -82,7 +77,9 @@ A user with `edit` may run pods as any account of the namespace, that of release
 Operation adds nothing to that. Statuses and finalizers are the operator's, Clusters the administrators'.
 """
 
-VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
+VELERO: Final[tuple[Access, ...]] = tuple(
+    Access(kind, ("get", "create", "patch", "delete")) for kind in KINDS_ELSEWHERE
+)
 """Rights in Velero's namespace, which is the only one that Velero watches (OPS-7)."""
 
 _LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))

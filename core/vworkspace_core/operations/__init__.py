@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from vworkspace_core.operations.contract import (
         Engine,
         EngineContext,
+        EngineController,
         EngineObject,
         EngineRefusal,
         EngineStatus,
+        EngineTemplate,
         Objects,
         Progress,
         Row,
@@ -21,24 +23,30 @@ if TYPE_CHECKING:
         by_type,
         is_backup,
         phase_row,
+        readiness_by_phase,
         row_of,
     )
     from vworkspace_core.operations.engines import ENGINES
     from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+    from vworkspace_core.operations.parameter_schemas import NAME, about, record
     from vworkspace_core.operations.templates import Template, Templates, load_template
 
 __all__ = [
     "ENGINES",
+    "NAME",
     "Engine",
     "EngineContext",
+    "EngineController",
     "EngineObject",
     "EngineRefusal",
     "EngineStatus",
+    "EngineTemplate",
     "Objects",
     "Progress",
     "Row",
     "Template",
     "Templates",
+    "about",
     "always",
     "builtin_templates",
     "by_type",
@@ -48,31 +56,23 @@ __all__ = [
     "own_object",
     "parameters_of",
     "phase_row",
+    "readiness_by_phase",
+    "record",
     "row_of",
 ]
 
 _MODULES: Final = {
-    "ENGINES": "vworkspace_core.operations.engines",
-    "Engine": "vworkspace_core.operations.contract",
-    "EngineContext": "vworkspace_core.operations.contract",
-    "EngineObject": "vworkspace_core.operations.contract",
-    "EngineRefusal": "vworkspace_core.operations.contract",
-    "EngineStatus": "vworkspace_core.operations.contract",
-    "Objects": "vworkspace_core.operations.contract",
-    "Progress": "vworkspace_core.operations.contract",
-    "Row": "vworkspace_core.operations.contract",
-    "Template": "vworkspace_core.operations.templates",
-    "Templates": "vworkspace_core.operations.templates",
-    "always": "vworkspace_core.operations.contract",
-    "builtin_templates": "vworkspace_core.operations.builtin",
-    "by_type": "vworkspace_core.operations.contract",
-    "engine_manifest": "vworkspace_core.operations.identity",
-    "is_backup": "vworkspace_core.operations.contract",
-    "load_template": "vworkspace_core.operations.templates",
-    "own_object": "vworkspace_core.operations.identity",
-    "parameters_of": "vworkspace_core.operations.identity",
-    "phase_row": "vworkspace_core.operations.contract",
-    "row_of": "vworkspace_core.operations.contract",
+    name: f"{__name__}.{module}"
+    for module, names in {
+        "builtin": "builtin_templates",
+        "contract": "Engine EngineContext EngineController EngineObject EngineRefusal EngineStatus EngineTemplate"
+        " Objects Progress Row always by_type is_backup phase_row readiness_by_phase row_of",
+        "engines": "ENGINES",
+        "identity": "engine_manifest own_object parameters_of",
+        "parameter_schemas": "NAME about record",
+        "templates": "Template Templates load_template",
+    }.items()
+    for name in names.split()
 }
 """The module of each name, loaded on first use, since most programs need few."""
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from purekube.controller.decision import Snapshot
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import builtin_templates
@@ -46,8 +45,8 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: Template) -> EngineContext:
-        """Return the input of an engine. Without Velero's namespace its kinds count as missing."""
-        missing = observed.missing_kinds
-        if self.settings.velero_namespace in observed.missing_places:
-            missing |= {VELERO_BACKUP, VELERO_RESTORE}
+        """Return the input of an engine. If its own namespace does not exist, its kinds count as missing."""
+        missing, engine = observed.missing_kinds, self.engines.get(template.engine)
+        if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
+            missing |= frozenset(engine.made_kinds)
         return EngineContext(self.settings, template, observed.objects, missing, self.parse_yaml)

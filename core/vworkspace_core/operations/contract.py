@@ -6,13 +6,18 @@ are functions of their arguments; the life of an Operation (`operations.lifecycl
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.access import Access
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.readiness.result import Readiness, failed, progressing, ready
+from purekube.readiness.table import ReadinessRule
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import LogsRef, Operation, OperationType
+from vworkspace_core.api.operation import EngineName, LogsRef, Operation, OperationSpec, OperationType, TargetRef
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Template
@@ -75,6 +80,26 @@ def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
     """Return the row of that phase; for an unknown phase, or one that is no text, the row of the phase `unknown`."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
+
+
+def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
+    """Return the rule of readiness of a kind whose `phase_row`s these are; an unknown phase is progress."""
+    by_phase = {row.phase: row for row in rows}
+
+    def rule(manifest: Manifest) -> Readiness:
+        phase = str(get_path(manifest, "status", "phase") or "")
+        row = by_phase.get(phase, Row(phase, Progress.RUNNING, phase))
+        match row.progress:
+            case Progress.SUCCEEDED:
+                return ready(phase)
+            case Progress.FAILED:
+                return failed(phase, row.meaning)
+            case Progress.RUNNING:
+                return progressing(phase or "Pending", row.meaning)
+            case _:
+                assert_never(row.progress)
+
+    return rule
 
 
 @attrs.frozen
@@ -163,6 +188,44 @@ def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind,
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
+@attrs.frozen
+class EngineController:
+    """The controller in the cluster that does an engine's work.
+
+    The engine is usable while the CRDs of all `definitions` are served. `check` also asks for those of `read_later`,
+    which the engine reads from time to time and no informer watches. `install` names the project, and where to get it.
+    """
+
+    name: str
+    definitions: tuple[Kind, ...]
+    install: str
+    read_later: tuple[Kind, ...] = ()
+
+
+@attrs.frozen
+class EngineTemplate:
+    """A template that comes with an engine: its type, the schema of its parameters, and its preconditions.
+
+    Documentation and tests use the `example`, which are valid parameters, and the changes of them that are `refused`.
+    """
+
+    type: OperationType
+    schema: Mapping[str, Any]
+    example: Mapping[str, Any]
+    refused: tuple[Mapping[str, Any], ...]
+    needs_approval: bool = False
+    needs_ready_target: bool = False
+
+
+@attrs.frozen
+class DemoOperation:
+    """The Operation by which the demo shows an engine."""
+
+    name: str
+    type: OperationType
+    parameters: Mapping[str, Any]
+
+
 def _nothing_wrong(_operation: Operation, _target: OperationTarget, _context: EngineContext) -> EngineRefusal | None:
     return None
 
@@ -185,33 +248,46 @@ def _no_time(_operation: Operation) -> int:
     return 0
 
 
-def _nothing_to_follow(_operation: Operation, _objects: Objects) -> tuple[ObjectRef, ...]:
+def _no_extra_reads(_operation: Operation, _objects: Objects) -> tuple[ObjectRef, ...]:
     return ()
 
 
-def _no_evidence(_operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
+def _no_diagnostics(_operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
     return ()
 
 
-def _nothing_known(_operation: Operation, _objects: Objects) -> EngineStatus | None:
+def _no_final_status(_operation: Operation, _objects: Objects) -> EngineStatus | None:
     return None
 
 
-def _not_holding(_operation: Operation, _objects: Objects) -> bool:
+def _end_is_free(_operation: Operation, _objects: Objects) -> bool:
     return False
+
+
+def _no_remedy(_operation: Operation, _status: EngineStatus, _settings: OperationSettings) -> str:
+    return ""
 
 
 @attrs.frozen
 class Engine:
-    """One entry of the registry.
+    """One engine: everything that the operator knows about it.
 
-    `kinds` are those it creates, all of which must be installed. `check` refuses what the parameters' schema cannot
-    detect, and may read what `looks_up` named. `opening` returns outputs at the start. `recurring` says that an
-    operation has no end of its own, `needs_seconds` that parameters require a longer time than usual. `holds` is for an
-    engine without an object: whether it still affects the target, so that the end has to wait. `follows` names what
-    must also be read, live, before the object's status is believed; `evidence` what must be listed if the object says
-    nothing or is gone; and `epilogue` returns the end of a vanished one from that. `troubles` are reasons of a run that
-    cannot continue without help: the end names the last one.
+    What it does:
+        `kinds` are those that it creates. `check` refuses what the parameters' schema cannot detect, and may read what
+        `looks_up` named, whose `awaited` kinds are watched. `desired` is the object to create, in `namespace` if that
+        is not the Operation's own, and `observe` interprets its status. `initial_outputs` returns outputs at the start.
+        `recurring` says that an operation has no end of its own, `needs_seconds` that parameters require a longer time
+        than usual. `blocks_end` is for an engine without an object: whether it still affects the target, so that the
+        end has to wait.
+    What it reads:
+        `extra_reads` names what must also be read, live, before the object's status is believed; `diagnostics` what
+        must be listed if the object says nothing or is gone; and `final_status` returns the end of a vanished one from
+        that. `access` are rights for these reads in the whole cluster, `tenant_access` in each gated namespace.
+    What people learn:
+        `controller` is what has to be installed; without one, every cluster has it. `terminal_reasons` are reasons of a
+        run that cannot continue without help: the end names the last one. `remedy` is what helps, for a message.
+        `readiness` are rules for its kinds in `status`, in addition to those of `readiness.table`. `templates` come
+        with it, and `demo` shows it.
     """
 
     name: str
@@ -220,15 +296,39 @@ class Engine:
     observe: Callable[[Operation, Objects], EngineStatus]
     tables: Mapping[str, tuple[Row, ...]]
     timeout_seconds: int
+    controller: EngineController | None = None
+    templates: tuple[EngineTemplate, ...] = ()
     check: Callable[[Operation, OperationTarget, EngineContext], EngineRefusal | None] = _nothing_wrong
     looks_up: Callable[[Operation, OperationTarget, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
-    opening: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
+    awaited: tuple[Kind, ...] = ()
+    namespace: Callable[[OperationSettings], str] | None = None
+    initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
     needs_seconds: Callable[[Operation], int] = _no_time
-    holds: Callable[[Operation, Objects], bool] = _not_holding
-    follows: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _nothing_to_follow
-    evidence: Callable[[Operation, Objects], tuple[Listing, ...]] = _no_evidence
-    epilogue: Callable[[Operation, Objects], EngineStatus | None] = _nothing_known
-    troubles: frozenset[str] = frozenset()
+    blocks_end: Callable[[Operation, Objects], bool] = _end_is_free
+    extra_reads: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _no_extra_reads
+    diagnostics: Callable[[Operation, Objects], tuple[Listing, ...]] = _no_diagnostics
+    final_status: Callable[[Operation, Objects], EngineStatus | None] = _no_final_status
+    access: tuple[Access, ...] = ()
+    tenant_access: tuple[Access, ...] = ()
+    terminal_reasons: frozenset[str] = frozenset()
+    remedy: Callable[[Operation, EngineStatus, OperationSettings], str] = _no_remedy
+    readiness: Mapping[Kind, ReadinessRule] = attrs.field(factory=dict, eq=False)
+    demo: DemoOperation | None = None
     after_stop: str = ""
     """A note for people after a stop was requested: Velero may finish what it is doing."""
+
+    @cached_property
+    def made_kinds(self) -> tuple[Kind, ...]:
+        """The kinds that it creates, for any type of Operation."""
+        specs = (OperationSpec(TargetRef(name=""), kind, EngineName.JOB) for kind in OperationType)
+        return tuple(dict.fromkeys(kind for spec in specs for kind in self.kinds(Operation(ObjectMeta(""), spec))))
+
+    def place(self, operation: Operation, settings: OperationSettings) -> str:
+        """Return the namespace of its object for an Operation (OPS-6, OPS-7)."""
+        return operation.metadata.namespace if self.namespace is None else self.namespace(settings)
+
+    @property
+    def install(self) -> str:
+        """The name of what has to be installed, and where to get it; empty if every cluster has it."""
+        return self.controller.install if self.controller is not None else ""

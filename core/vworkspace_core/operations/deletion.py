@@ -149,7 +149,7 @@ def _without_object(
     """Finish the deletion without an engine object, unless an unsuccessful run still holds the target."""
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
-    if engine is None or succeeded or not engine.holds(operation, observed.objects):
+    if engine is None or succeeded or not engine.blocks_end(operation, observed.objects):
         return gone
     return _waiting(Decision(), operation, "the target to let go of it", observed, context)
 

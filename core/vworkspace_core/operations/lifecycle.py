@@ -171,7 +171,7 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 
 
 def after_failure(
-    operation: Operation, failure: Failure, now: datetime, settings: OperationSettings
+    operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
     """Return what a refused create means: a final failure, an obstacle, or a transient error (REC-13)."""
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
@@ -181,11 +181,11 @@ def after_failure(
             status = EngineStatus(Progress.FAILED, "", message, outputs)
             return ended_status(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
         case KindMissing():
-            missing = not_installed([failure.ref.kind.crd_name])
+            missing = not_installed([failure.ref.kind.crd_name], engine.install)
             return blocked_status(operation, Reason.DEPENDENCY_MISSING, missing), Requeue.SLOW
         case NotFound():
-            if failure.ref.namespace == settings.velero_namespace:
-                message = velero_is_elsewhere(settings.velero_namespace)
+            if engine.namespace is not None and failure.ref.namespace == engine.namespace(settings):
+                message = velero_is_elsewhere(engine.namespace(settings))
             return blocked_status(operation, Reason.DEPENDENCY_MISSING, message), Requeue.SLOW
         case Forbidden() if error.right is not None:
             told = not_permitted(error.right, settings.installation)

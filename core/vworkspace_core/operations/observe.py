@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from vworkspace_core.api.codec import read_operation
@@ -28,13 +28,12 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     Once the run has ended or its object is known, only the engine object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
-    made = () if engine is None else engine.kinds(operation)
     if known is not None and (recorded := _recorded_kind(known, context)):
         yield ObjectRef(recorded, known.namespace, known.name)
     if engine is None or operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
         return
-    for kind in made:
-        place = _place_of(kind, operation, context)
+    for kind in engine.kinds(operation):
+        place = engine.place(operation, context.settings)
         if place != operation.metadata.namespace:
             yield ObjectRef(NAMESPACE, None, place)
         yield ObjectRef(kind, place, name_of(operation))
@@ -48,11 +47,6 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
     """Return the kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
     kinds = engine_kinds(context.engines)
     return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
-
-
-def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:
-    """Return the engine object's namespace: Velero's own for Velero, else the Operation's (OPS-6, OPS-7)."""
-    return context.settings.velero_namespace if kind.group == VELERO_BACKUP.group else operation.metadata.namespace
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
@@ -96,9 +90,9 @@ async def observe_operation_live(
         if lookup.kind == NAMESPACE and lookup not in reading.objects:
             missing_places.add(lookup.name)
     engine = context.engine_of(operation)
-    for ref in () if engine is None else engine.follows(operation, reading.objects):
+    for ref in () if engine is None else engine.extra_reads(operation, reading.objects):
         await reading.add(ref)
-    for listing in () if engine is None else engine.evidence(operation, reading.objects):
+    for listing in () if engine is None else engine.diagnostics(operation, reading.objects):
         await reading.add_selected(
             listing.kind,
             listing.namespace,

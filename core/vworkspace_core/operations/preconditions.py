@@ -195,7 +195,7 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
 def _dependencies(case: _Case) -> UnmetPrecondition | None:
     missing = [kind.crd_name for kind in case.engine.kinds(case.operation) if kind in case.observed.missing_kinds]
     if missing:
-        return UnmetPrecondition(Reason.DEPENDENCY_MISSING, not_installed(missing))
+        return UnmetPrecondition(Reason.DEPENDENCY_MISSING, not_installed(missing, case.engine.install))
     if any(kind in case.engine_context.missing_kinds for kind in case.engine.kinds(case.operation)):
         message = velero_is_elsewhere(case.context.settings.velero_namespace)
         return UnmetPrecondition(Reason.DEPENDENCY_MISSING, message)

@@ -59,9 +59,9 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return True
     if known is not None and own_object(operation, observed.objects) is None:
         return True
-    if engine.evidence(operation, observed.objects):
+    if engine.diagnostics(operation, observed.objects):
         return True
-    return any(ref not in observed.objects for ref in engine.follows(operation, observed.objects))
+    return any(ref not in observed.objects for ref in engine.extra_reads(operation, observed.objects))
 
 
 def _is_elsewhere(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
@@ -118,7 +118,7 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
             return with_status(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
             wanted = lifecycle.engine_ref_of(outcome.objects[0]) if outcome.objects else None
-            outputs = outcome.engine.opening(operation, outcome.target, observed.objects)
+            outputs = outcome.engine.initial_outputs(operation, outcome.target, observed.objects)
             wanted_status = lifecycle.started_status(operation, wanted, outputs, context.now)
             finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
             return with_status(Decision(finalizer=finalizer), operation, wanted_status, context)

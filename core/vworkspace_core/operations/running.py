@@ -17,14 +17,11 @@ from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import account_remedy
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.engines.job_pods import ACCOUNT_MISSING
 from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_made_here
 from vworkspace_core.operations.parameters import parameter_problems
-from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
 
@@ -121,16 +118,14 @@ class _Run:
         return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
-        """Add to the message how the pods' account is created: with the roles of the namespace."""
-        if status.reason != ACCOUNT_MISSING:
-            return status
-        help_ = account_remedy(self.operation.metadata.namespace, RUNNER, self.context.settings.installation)
-        return attrs.evolve(status, message=f"{status.message}. If it is {RUNNER}, to fix: {help_}")
+        """Add to the message what the engine advises."""
+        help_ = self.engine.remedy(self.operation, status, self.context.settings)
+        return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
         """Add to a run that was stopped for its deadline the obstacle that it had before."""
         before = self._last_seen()
-        if before.reason not in self.engine.troubles:
+        if before.reason not in self.engine.terminal_reasons:
             return status
         return attrs.evolve(status, message=f"{status.message}; before: {before.reason} ({before.message})")
 
@@ -146,7 +141,7 @@ class _Run:
     def _cancelled(self, status: EngineStatus) -> Decision:
         """Delete the engine object first, then set the phase: a Cancelled Operation has nothing running (OPS-11)."""
         engine_object, failures = self.engine_object, self.observed.failures
-        if engine_object is None and not self.engine.holds(self.operation, self.observed.objects):
+        if engine_object is None and not self.engine.blocks_end(self.operation, self.observed.objects):
             ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)
             return self._ended(Phase.CANCELLED, Reason.USER_CANCELLED, ended)
         what = f"{engine_object[0]} to go" if engine_object is not None else "the target to let go of it"
@@ -171,10 +166,10 @@ class _Run:
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
         """End the run by what is left of it, if anything; otherwise report that its result is unknown (OPS-8)."""
-        epilogue = self.engine.epilogue(self.operation, self.observed.objects)
-        if epilogue is not None:
-            phase = Phase.SUCCEEDED if epilogue.phase is Progress.SUCCEEDED else Phase.FAILED
-            return self._ended(phase, epilogue.reason, epilogue)
+        final_status = self.engine.final_status(self.operation, self.observed.objects)
+        if final_status is not None:
+            phase = Phase.SUCCEEDED if final_status.phase is Progress.SUCCEEDED else Phase.FAILED
+            return self._ended(phase, final_status.reason, final_status)
         last = f"{status.reason}: {status.message}" if status.message else status.reason
         message = (
             f"{known.kind} {known.name} was removed before its end was seen, so that it is not known whether it had"
@@ -208,7 +203,7 @@ class _Run:
             return self._told(Decision(requeue=Requeue.SLOW), wanted_status)
         if self.observed.failures:
             wanted_status, pace = lifecycle.after_failure(
-                self.operation, self.observed.failures[0], self.context.now, self.context.settings
+                self.operation, self.engine, self.observed.failures[0], self.context.now, self.context.settings
             )
             return self._told(Decision(requeue=pace), wanted_status)
         return Decision(creates=(Create(wanted.kind, locked(wanted.manifest)),), only_if_current=True)

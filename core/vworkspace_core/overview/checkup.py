@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
 from vworkspace_core.api.advice import advice_for
@@ -16,9 +15,11 @@ from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Instal
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType
-from vworkspace_core.api.remedies import account_remedy, crds_remedy, installing, remedy, velero_is_elsewhere
-from vworkspace_core.clusters.controllers import ENGINE_KINDS, FLUX_KINDS
+from vworkspace_core.api.remedies import FLUX, account_remedy, crds_remedy, remedy, velero_is_elsewhere
+from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import CredentialKey
+from vworkspace_core.operations.contract import EngineController
+from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.replicas import AtWork
 
@@ -27,12 +28,12 @@ _REGISTER: Final = (
     "have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says"
 )
 
-_BESIDE: Final = {"snapshot": (known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT)}
-"""Kinds that an engine reads from time to time and does not watch."""
-ENGINES: Final[Mapping[str, tuple[Kind, ...]]] = {
-    name: (*kinds, *_BESIDE.get(name, ())) for name, kinds in ENGINE_KINDS.items() if kinds and name != "helm"
+ENGINE_CONTROLLERS: Final[Mapping[str, EngineController]] = {
+    name: engine.controller
+    for name, engine in sorted(ENGINES.items())
+    if engine.controller is not None and engine.controller.install != FLUX
 }
-"""Kinds needed only by Operations that name the engine; Helm's engine is Flux, which must be installed anyway."""
+"""Controllers that only Operations need; Helm's engine is Flux, which must be installed anyway."""
 
 _MOST_NAMED: Final = 5
 
@@ -107,12 +108,13 @@ def controllers(found: Definitions) -> Iterator[Finding]:
     """Report whether Flux is installed, and each engine, which only Operations that name it need."""
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
-    yield Finding("Flux", Verdict.FAILED, told, installing(missing)) if missing else _ok("Flux")
-    for engine, kinds in ENGINES.items():
+    yield Finding("Flux", Verdict.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
+    for engine, controller in ENGINE_CONTROLLERS.items():
+        kinds = (*controller.definitions, *controller.read_later)
         absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
         point = f"engine {engine}"
-        yield Finding(point, Verdict.OPTIONAL, told, installing(absent)) if absent else _ok(point)
+        yield Finding(point, Verdict.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
 
 
 def is_served(found: Definitions, kind: Kind) -> bool:

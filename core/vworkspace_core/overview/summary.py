@@ -21,6 +21,7 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
 )
 from vworkspace_core.api.unmanaged import unmanaged
+from vworkspace_core.operations.engines import READINESS_RULES
 from vworkspace_core.overview.remedy import commands_in, help_for
 
 
@@ -220,7 +221,7 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
     """Return the summary of an object of any other kind, by the rules of readiness (PH-1)."""
-    answer = readiness(manifest)
+    answer = readiness(manifest, rules=READINESS_RULES)
     state = (
         OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]
     )

@@ -19,16 +19,16 @@ from vworkspace_core.api.admission import admit
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.clusters.controllers import ENGINE_KINDS, Watched, installed_engines
+from vworkspace_core.clusters.controllers import Watched, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
-from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.engines import ENGINES, engine_kinds
 
 ID = "cluster-prod-1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-EVERYTHING = {kind: Watched() for kind in own_kinds.ALL_KINDS}
+EVERYTHING = {kind: Watched() for kind in (*own_kinds.ALL_KINDS, *engine_kinds())}
 AWAY = Unavailable("GET https://odoo.example.com/api/agent/jobs: connection refused")
 
 
@@ -369,9 +369,14 @@ def test_controllers_that_are_missing_or_cannot_be_seen_are_named() -> None:
     assert life.told("ControllersHealthy") == "kube-apiserver: Namespace cannot be watched: listing is forbidden"
 
 
-def test_the_engines_are_those_of_the_registry() -> None:
-    assert set(ENGINE_KINDS) == set(ENGINES)
+def test_only_engines_without_a_controller_are_always_installed() -> None:
+    """The registry declares what each engine needs (OPS-6)."""
     assert installed_engines({}) == ("helmHookJob", "job"), "their kinds are always served"
+    for name, engine in ENGINES.items():
+        definitions = engine.controller.definitions if engine.controller is not None else ()
+        watched = {kind: Watched() for kind in definitions}
+        assert name in installed_engines(watched)
+        assert all(name not in installed_engines(watched | {kind: Watched(served=False)}) for kind in definitions)
 
 
 def test_the_Cluster_of_another_id_is_left_alone() -> None:

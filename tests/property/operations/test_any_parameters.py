@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
     GOOD,
@@ -18,6 +17,7 @@ from tests.support.operation_worlds import (
     message_of,
     observed,
     operation,
+    started,
     target_manifest,
     template,
 )
@@ -85,9 +85,9 @@ def test_no_parameters_stop_a_decision(
     refs = list(lookups(one, context, target_manifest(of)))
     assert all(isinstance(each, ObjectRef) for each in refs)
     engine = ENGINES[one.spec.engine]
-    engine.follows(one, seen.objects)
+    engine.extra_reads(one, seen.objects)
     engine.observe(one, seen.objects)
-    engine.holds(one, seen.objects)
+    engine.blocks_end(one, seen.objects)
     target = target_of(one, seen.objects)
     assert target is not None
     release_request(target, [one])

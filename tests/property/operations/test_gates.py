@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, WORKFLOW
-from tests.property.operations.test_engines import started
 from tests.support.effort import effort
 from tests.support.operation_simulation import Cluster
 from tests.support.operation_worlds import (
@@ -26,6 +25,7 @@ from tests.support.operation_worlds import (
     claim_for,
     observed,
     operation,
+    started,
     target_manifest,
 )
 from vworkspace_core.api.kinds import OPERATION

@@ -13,7 +13,6 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
 from purekube.controller.decision import Decision, Failure
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, WatchEvent
-from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
     NS,
@@ -23,6 +22,7 @@ from tests.support.operation_worlds import (
     observed,
     operation,
     operation_manifest,
+    started,
 )
 from tests.support.strategies import json_values
 from vworkspace_core.api.codec import read_operation
@@ -136,7 +136,7 @@ def test_the_reason_is_looked_for_while_no_pod_is_ready_and_no_longer(of: str) -
     engine = ENGINES[one.spec.engine]
     for status, looks in (({}, True), ({"active": 1}, True), ({"active": 1, "ready": 1}, False)):
         objects = {ref: {**live, "status": status}}
-        asked = engine.evidence(one, objects)
+        asked = engine.diagnostics(one, objects)
         assert {listing.kind for listing in asked} == ({POD, CORE_EVENT} if looks else set())
         assert needs_live_view(one, observed(of, objects=objects), CONTEXT) == looks
         after = reconcile_operation(one, observed(of, objects=objects), CONTEXT).requeue.after
@@ -248,10 +248,10 @@ def test_where_nothing_tells_it_is_said_that_nobody_knows(beside: Any) -> None:
 def test_the_events_of_a_job_that_is_gone_are_asked_for_by_its_uid() -> None:
     one, _, _ = run()
 
-    (listing,) = ENGINES["job"].evidence(one, observed().objects)
+    (listing,) = ENGINES["job"].diagnostics(one, observed().objects)
 
     assert (listing.kind, listing.field_selector) == (CORE_EVENT, f"involvedObject.uid={JOB_UID}")
-    assert ENGINES["job"].evidence(operation(), observed().objects) == ()
+    assert ENGINES["job"].diagnostics(operation(), observed().objects) == ()
     assert JOB.kind == "Job"
 
 
@@ -273,7 +273,7 @@ def test_the_last_event_counts(first: str, last: str) -> None:
 )
 def test_a_workflow_that_its_ttl_removed_ends_as_its_events_say(reason: str, end: tuple[str, str]) -> None:
     one, _, _ = run("migration.workflow")
-    assert [listing.kind for listing in ENGINES["workflow"].evidence(one, observed().objects)] == [CORE_EVENT]
+    assert [listing.kind for listing in ENGINES["workflow"].diagnostics(one, observed().objects)] == [CORE_EVENT]
 
     seen = observed("migration.workflow", objects=dict([event(reason, "so it ended")]))
 

@@ -7,7 +7,7 @@ import pytest
 from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
-from tests.support.operation_worlds import GOOD, NS, claim_for
+from tests.support.operation_worlds import GOOD, NS, SIMULATED, claim_for
 from vworkspace_core.api.operation import Phase
 
 DONE: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ def started(of: str, **more: Any) -> tuple[Cluster, ObjectRef]:
     return world, ref
 
 
-WITH_OBJECT = [of for of in GOOD if of not in ("upgrade.helm", "migration.helmHookJob")]
+WITH_OBJECT = [of for of in SIMULATED if of not in ("upgrade.helm", "migration.helmHookJob")]
 
 
 @pytest.mark.parametrize("of", WITH_OBJECT)

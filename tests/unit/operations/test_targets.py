@@ -9,7 +9,6 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import JOB
 from purekube.controller.decision import Decision
 from purekube.graph.once import UNRECORDED
-from tests.property.operations.test_engines import started
 from tests.support.operation_worlds import (
     CONTEXT,
     NS,
@@ -18,6 +17,7 @@ from tests.support.operation_worlds import (
     message_of,
     observed,
     operation,
+    started,
     target_labels,
     target_manifest,
 )

@@ -1,46 +1,47 @@
-"""The registry of engines: adding one is a module and an entry here (OPS-6)."""
+"""The registry of engines: a member of `EngineName`, and the module of that name here (OPS-6)."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.meta import ObjectMeta
-from vworkspace_core.api.operation import EngineName as EngineName
-from vworkspace_core.api.operation import Operation, OperationSpec, OperationType, TargetRef
+from purekube.readiness.table import RULES, ReadinessRule
+from vworkspace_core.api.operation import EngineName
 from vworkspace_core.operations.contract import Engine
-from vworkspace_core.operations.engines import (
-    helm,
-    helm_hook_job,
-    job,
-    snapshot,
-    velero,
-    volsync,
-    workflow,
-)
 
-__all__ = ["ENGINES", "engine_kinds"]
+__all__ = ["ENGINES", "KINDS_ELSEWHERE", "LOOKED_UP_KINDS", "READINESS_RULES", "engine_kinds"]
 
-_MODULES: Final = (
-    velero,
-    workflow,
-    job,
-    helm,
-    volsync,
-    helm_hook_job,
-    snapshot,
-)
 
-ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({module.ENGINE.name: module.ENGINE for module in _MODULES})
+def _engine(name: str) -> Engine:
+    """Return the engine of the module of that name: `helmHookJob` is in `helm_hook_job`."""
+    module = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+    engine: Engine = import_module(f"{__name__}.{module}").ENGINE
+    assert engine.name == name, f"{module} is the module of {name}, and its engine calls itself {engine.name}"
+    return engine
+
+
+ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({name.value: _engine(name.value) for name in EngineName})
 """Every engine by its name in `spec.engine`."""
 
 
 def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
     """Return every kind of which an engine makes objects, for any type of Operation: these must be watched."""
-    return tuple(dict.fromkeys(kind for engine in engines.values() for kind in _kinds_of(engine)))
+    return _every(engine.made_kinds for engine in engines.values())
 
 
-def _kinds_of(engine: Engine) -> Iterator[Kind]:
-    target = TargetRef(name="")
-    for kind in OperationType:
-        yield from engine.kinds(Operation(ObjectMeta(""), OperationSpec(target, kind, EngineName.JOB)))
+def _every(groups: Iterable[tuple[Kind, ...]]) -> tuple[Kind, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))
+
+
+LOOKED_UP_KINDS: Final = _every(engine.awaited for engine in ENGINES.values())
+"""Kinds whose objects engines look up before they start."""
+KINDS_ELSEWHERE: Final = _every(engine.made_kinds for engine in ENGINES.values() if engine.namespace is not None)
+"""Kinds of which engines make objects in another namespace than the Operation's."""
+READINESS_RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
+    **RULES,
+    **{(kind.group, kind.kind): rule for engine in ENGINES.values() for kind, rule in engine.readiness.items()},
+}
+"""The rules of readiness for every kind, with those that engines declare."""

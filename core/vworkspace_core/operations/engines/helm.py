@@ -12,24 +12,29 @@ from purekube.apimachinery.manifest import ObjectRef, canonical_json, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
-from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.release_override import is_overtaken, spec_hash, summed_patch
+from vworkspace_core.api.remedies import FLUX
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
+    DemoOperation,
     Engine,
     EngineContext,
+    EngineController,
     EngineObject,
     EngineRefusal,
     EngineStatus,
+    EngineTemplate,
     Objects,
     Progress,
     Row,
     always,
 )
 from vworkspace_core.operations.identity import parameters_of, target_of, target_ref
+from vworkspace_core.operations.parameter_schemas import SEMVER, about, record
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
@@ -150,7 +155,7 @@ def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSe
     return _releases_of(target)
 
 
-def _opening(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
+def _initial_outputs(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
     """Return the outputs of the start, recorded once."""
     spec = target.spec
     runs = _running_version(target, objects)
@@ -242,7 +247,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
     return condition is not None and condition.status is ConditionStatus.TRUE
 
 
-def _holds(operation: Operation, objects: Objects) -> bool:
+def _blocks_end(operation: Operation, objects: Objects) -> bool:
     """Report whether the target still requests from Flux what this Operation wanted."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
@@ -258,6 +263,23 @@ ENGINE: Final = Engine(
     timeout_seconds=1800,
     check=_check,
     looks_up=_looks_up,
-    opening=_opening,
-    holds=_holds,
+    initial_outputs=_initial_outputs,
+    blocks_end=_blocks_end,
+    templates=(
+        EngineTemplate(
+            OperationType.UPGRADE,
+            {
+                **record(
+                    (),
+                    targetVersion=about("The chart version to go to.", SEMVER),
+                    valuesPatch=about("Merge patch over the values; no secret material.", {"type": "object"}),
+                ),
+                "minProperties": 1,
+            },
+            example={"targetVersion": "6.7.0", "valuesPatch": {"replicaCount": 2}},
+            refused=({"targetVersion": "latest"}, {"valuesPatch": {"db": {"password": "hunter2"}}}),
+        ),
+    ),
+    controller=EngineController("helm-controller", (HELM_RELEASE,), FLUX),
+    demo=DemoOperation("upgrade", OperationType.UPGRADE, {"targetVersion": "6.8.0"}),
 )

@@ -20,26 +20,30 @@ from purekube.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from purekube.controller.ownership import belongs_to
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import marks_of
-from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.operation import Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import (
+    DemoOperation,
     Engine,
     EngineContext,
     EngineObject,
     EngineRefusal,
+    EngineTemplate,
     Objects,
     always,
 )
 from vworkspace_core.operations.engines.job import (
-    JOB_TROUBLES,
+    JOB_TERMINAL_REASONS,
     KEPT_SECONDS,
     TABLE,
-    job_epilogue,
-    job_evidence,
+    job_diagnostics,
+    job_final_status,
     observe_job,
 )
+from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, remedy_of_pods
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
 from vworkspace_core.operations.identity import engine_manifest, parameters_of, target_of
+from vworkspace_core.operations.parameter_schemas import NAME, about, record
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 from vworkspace_core.operations.targets import is_ready
@@ -79,7 +83,7 @@ def _release_refs(target: ApplicationInstance) -> Iterator[ObjectRef]:
         yield ObjectRef(HELM_RELEASE, target.metadata.namespace, target.spec.release.name)
 
 
-def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
+def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
     """Return the reference of Helm's record of the deployed revision, by the name in Flux's history.
 
     It is read by name, not by label: a right to list Secrets would give access to all of the namespace.
@@ -253,8 +257,20 @@ ENGINE: Final = Engine(
     timeout_seconds=3600,
     check=_check,
     looks_up=_looks_up,
-    follows=_follows,
-    evidence=job_evidence,
-    epilogue=job_epilogue,
-    troubles=JOB_TROUBLES,
+    extra_reads=_extra_reads,
+    diagnostics=job_diagnostics,
+    final_status=job_final_status,
+    terminal_reasons=JOB_TERMINAL_REASONS,
+    templates=(
+        EngineTemplate(
+            OperationType.MIGRATION,
+            record(("hookName",), hookName=about("The chart's Job hook that is run once more.", NAME)),
+            example={"hookName": "nextcloud-db-migrate"},
+            refused=({"hookName": "no-such-hook"},),
+            needs_ready_target=True,
+        ),
+    ),
+    tenant_access=PODS_ACCESS,
+    remedy=remedy_of_pods,
+    demo=DemoOperation("migrate", OperationType.MIGRATION, {"hookName": "nextcloud-db-migrate"}),
 )

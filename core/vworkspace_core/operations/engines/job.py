@@ -8,22 +8,42 @@ from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.problems import Problem, index
 from purekube.apimachinery.resources import JOB
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import (
+    DemoOperation,
     Engine,
     EngineContext,
     EngineObject,
     EngineRefusal,
     EngineStatus,
+    EngineTemplate,
     Listing,
     Objects,
     Progress,
     Row,
     always,
 )
-from vworkspace_core.operations.engines.job_pods import TROUBLES, end_told, listings, trouble_of
+from vworkspace_core.operations.engines.job_pods import (
+    PODS_ACCESS,
+    TROUBLES,
+    end_told,
+    listings,
+    remedy_of_pods,
+    trouble_of,
+)
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.parameter_schemas import (
+    ENV_NAME,
+    IMAGE,
+    NAME,
+    SECONDS,
+    TEXT,
+    ParameterSchema,
+    about,
+    listed,
+    record,
+)
 from vworkspace_core.operations.pods import account_problem, image_problem
 from vworkspace_core.operations.settings import RUNNER
 
@@ -68,7 +88,7 @@ _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
 _LOOK_AGAIN_SECONDS: Final = 15.0
 """Seconds between looks while no pod is ready: nothing that is watched reports the obstacle."""
 
-JOB_TROUBLES: Final = frozenset(row.reason for row in TROUBLES)
+JOB_TERMINAL_REASONS: Final = frozenset(row.reason for row in TROUBLES)
 _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 
 
@@ -173,7 +193,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
     )
 
 
-def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
+def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     """Return what to list to learn why no pod is ready, or how a vanished Job has ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
@@ -186,7 +206,7 @@ def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     return listings(ref.namespace or "", str(uid))
 
 
-def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
+def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
     """Return the end of a Job that was removed before it was seen, from its Events; None if they do not say."""
     known = operation.status.engine_ref
     end = end_told(known.uid, objects) if known is not None else None
@@ -220,6 +240,49 @@ def _needs_seconds(operation: Operation) -> int:
     return given + 60 if isinstance(given, int) else 0
 
 
+_KEY: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"}
+_OPTIONAL: Final[ParameterSchema] = {"type": "boolean"}
+_NAMED: Final = record(("name",), name=NAME, optional=_OPTIONAL)
+_KEY_OF: Final = record(("name", "key"), name=NAME, key=_KEY, optional=_OPTIONAL)
+_VALUE_FROM: Final[ParameterSchema] = {
+    **record((), secretKeyRef=_KEY_OF, configMapKeyRef=_KEY_OF),
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+_AMOUNT: Final[ParameterSchema] = {"type": "string", "maxLength": 16, "pattern": "^[1-9][0-9]{0,8}(m|[KMGT]i?)?$"}
+_AMOUNTS: Final = record((), cpu=_AMOUNT, memory=_AMOUNT)
+_JOB: Final = record(
+    ("image",),
+    image=about("Image of the one container; limited where the cluster allows only some.", IMAGE),
+    command=about("Its entry point, as a list: no shell is put around it.", listed(TEXT)),
+    args=about("Its arguments.", listed(TEXT)),
+    env={
+        "description": "Environment: a map of names to values, or a list of `name` with `value` or with `valueFrom`"
+        " (`secretKeyRef` or `configMapKeyRef`: `name`, `key`). Secrets come by reference only.",
+        "type": ["object", "array"],
+        "propertyNames": ENV_NAME,
+        "additionalProperties": TEXT,
+        "items": record(("name",), name=ENV_NAME, value=TEXT, valueFrom=_VALUE_FROM),
+        "maxProperties": 256,
+        "maxItems": 256,
+    },
+    envFrom=about(
+        "Whole Secrets (`secretRef: {name}`) or ConfigMaps (`configMapRef: {name}`) as environment.",
+        listed({**record((), secretRef=_NAMED, configMapRef=_NAMED, prefix=ENV_NAME), "minProperties": 1}, most=16),
+    ),
+    resources=about(
+        "CPU and memory of the container, as `requests` and `limits`; small ones unless given.",
+        record((), requests=_AMOUNTS, limits=_AMOUNTS),
+    ),
+    serviceAccountName=about(
+        "Another service account than `vworkspace-operation-runner`; the cluster has to allow it.", NAME
+    ),
+    timeoutSeconds=about("`activeDeadlineSeconds` of the Job.", SECONDS),
+    backoffLimit=about(
+        "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 10}
+    ),
+)
+
 ENGINE: Final = Engine(
     name="job",
     kinds=always(JOB),
@@ -229,7 +292,26 @@ ENGINE: Final = Engine(
     timeout_seconds=3600,
     check=_check,
     needs_seconds=_needs_seconds,
-    evidence=job_evidence,
-    epilogue=job_epilogue,
-    troubles=JOB_TROUBLES,
+    diagnostics=job_diagnostics,
+    final_status=job_final_status,
+    terminal_reasons=JOB_TERMINAL_REASONS,
+    templates=(
+        EngineTemplate(
+            OperationType.RUN_COMMAND,
+            _JOB,
+            example={
+                "image": "registry.example.com/nextcloud:30",
+                "command": ["php", "occ"],
+                "args": ["maintenance:repair"],
+                "env": {"LANG": "C"},
+            },
+            refused=({"serviceAccountName": "cluster-admin"}, {"command": "php occ"}, {"privileged": True}),
+            needs_ready_target=True,
+        ),
+    ),
+    tenant_access=PODS_ACCESS,
+    remedy=remedy_of_pods,
+    demo=DemoOperation(
+        "rescan", OperationType.RUN_COMMAND, {"image": "nextcloud:30", "command": ["php", "occ", "files:scan", "--all"]}
+    ),
 )

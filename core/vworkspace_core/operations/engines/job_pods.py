@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.resources import CORE_EVENT, POD
-from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
+from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.remedies import account_remedy
+from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, EngineStatus, Listing, Objects, Progress, Row
+from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
 _RUNNING: Final = Progress.RUNNING
 
@@ -36,9 +40,8 @@ def _waits(reason: str, meaning: str, why: str) -> Row:
     return Row(f"pod waits: {why}", _RUNNING, reason, meaning, {"status": {"active": 1}}, beside)
 
 
-ACCOUNT_MISSING: Final = "JobServiceAccountMissing"
 _ACCOUNT: Final = _refused(
-    ACCOUNT_MISSING,
+    "JobServiceAccountMissing",
     "the pods' service account does not exist",
     "forbidden: error looking up service account",
 )
@@ -73,12 +76,25 @@ _ENDS: Final = {"Completed": True, "BackoffLimitExceeded": False, "DeadlineExcee
 _MOST: Final = 50
 
 
+EVENTS_ACCESS: Final = Access(CORE_EVENT, ("list",))
+PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
+"""Rights in a gated namespace for `listings`: only these Events say why pods do not start (OPS-8)."""
+
+
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
     """Return the lists to read for the Job with that uid: the Events on it, and its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
     return (events, Listing(POD, namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}", limit=_MOST))
+
+
+def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
+    """Return how the pods' account is created: with the roles of the namespace."""
+    if status.reason != _ACCOUNT.reason:
+        return ""
+    help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)
+    return f"If it is {RUNNER}, to fix: {help_}"
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:

@@ -7,20 +7,29 @@ Only the deadline is. Ready counts only when the content that the snapshot names
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.problems import Problem
-from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
+from purekube.apimachinery.resources import (
+    PERSISTENT_VOLUME_CLAIM,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+)
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.operation import Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.operations.contract import (
     OBJECT_UID,
+    DemoOperation,
     Engine,
     EngineContext,
+    EngineController,
     EngineObject,
     EngineRefusal,
     EngineStatus,
+    EngineTemplate,
     Objects,
     Progress,
     Row,
@@ -30,6 +39,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.parameter_schemas import ACCESS_MODES, NAME, QUANTITY, about, record
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -91,6 +101,12 @@ CLAIM: Final = (
 )
 
 
+_CONTROLLER: Final = EngineController(
+    "snapshot-controller",
+    (VOLUME_SNAPSHOT,),
+    "the CSI snapshot controller (https://github.com/kubernetes-csi/external-snapshotter)",
+    read_later=(VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT),
+)
 _KINDS: Final = by_type(backup=VOLUME_SNAPSHOT, restore=PERSISTENT_VOLUME_CLAIM)
 
 
@@ -108,7 +124,9 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
     if is_backup(operation) or _snapshot(operation) in context.objects:
         return None
     if VOLUME_SNAPSHOT in context.missing_kinds:
-        return EngineRefusal(Reason.DEPENDENCY_MISSING, not_installed([VOLUME_SNAPSHOT.crd_name]), blocks=True)
+        return EngineRefusal(
+            Reason.DEPENDENCY_MISSING, not_installed([VOLUME_SNAPSHOT.crd_name], _CONTROLLER.install), blocks=True
+        )
     problem = Problem("spec.parameters.snapshotName", "there is no VolumeSnapshot of that name in this namespace")
     return EngineRefusal(Reason.VALIDATION_FAILED, str(problem))
 
@@ -140,7 +158,7 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
+def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
     """Return the content that a snapshot names once it is ready."""
     engine_object = own_object(operation, objects)
     if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
@@ -157,7 +175,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     status = live.get("status") or {}
     if ref.kind != VOLUME_SNAPSHOT:
         return _claim_status(ref, status)
-    content = next((objects.get(content_ref) for content_ref in _follows(operation, objects)), None)
+    content = next((objects.get(content_ref) for content_ref in _extra_reads(operation, objects)), None)
     return _snapshot_status(ref, live, content)
 
 
@@ -199,5 +217,34 @@ ENGINE: Final = Engine(
     timeout_seconds=1800,
     check=_check,
     looks_up=_looks_up,
-    follows=_follows,
+    extra_reads=_extra_reads,
+    templates=(
+        EngineTemplate(
+            OperationType.BACKUP,
+            record(
+                ("pvc",),
+                pvc=about("The PersistentVolumeClaim to snapshot.", NAME),
+                snapshotClassName=about("The VolumeSnapshotClass; the cluster's default unless given.", NAME),
+            ),
+            example={"pvc": "nextcloud-data", "snapshotClassName": "csi"},
+            refused=({"pvc": "../etc"},),
+        ),
+        EngineTemplate(
+            OperationType.RESTORE,
+            record(
+                ("snapshotName", "size"),
+                snapshotName=about("The VolumeSnapshot to restore, in the same namespace.", NAME),
+                size=about("Size of the new claim, at least the snapshot's.", QUANTITY),
+                storageClassName=about("Its storage class; the cluster's default unless given.", NAME),
+                accessModes=about("Its access modes; `ReadWriteOnce` unless given.", ACCESS_MODES),
+            ),
+            example={"snapshotName": "before-upgrade", "size": "10Gi"},
+            refused=({"snapshotName": "gone"}, {"size": "-1Gi"}),
+        ),
+    ),
+    controller=_CONTROLLER,
+    awaited=(VOLUME_SNAPSHOT,),
+    # Cluster-scoped, and bound to a VolumeSnapshot: the proof that a snapshot really exists.
+    access=(Access(VOLUME_SNAPSHOT_CONTENT, ("get",)),),
+    demo=DemoOperation("before", OperationType.BACKUP, {"pvc": "nextcloud-data", "snapshotClassName": "csi-snapshots"}),
 )

@@ -26,14 +26,17 @@ from vworkspace_core.api.labels import (
     namespace_is_gated,
     velero_peers,
 )
-from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import (
+    DemoOperation,
     Engine,
     EngineContext,
+    EngineController,
     EngineObject,
     EngineRefusal,
     EngineStatus,
+    EngineTemplate,
     Objects,
     Progress,
     Row,
@@ -44,6 +47,7 @@ from vworkspace_core.operations.contract import (
 )
 from vworkspace_core.operations.durations import go_duration, seconds_of
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.parameter_schemas import DURATION, LABEL, NAME, RESOURCE, about, listed, mapped, record
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -333,6 +337,10 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str
     return outputs
 
 
+def _namespace(settings: OperationSettings) -> str:
+    return settings.velero_namespace
+
+
 ENGINE: Final = Engine(
     name="velero",
     kinds=_KINDS,
@@ -343,4 +351,63 @@ ENGINE: Final = Engine(
     check=_check,
     looks_up=_looks_up,
     after_stop="Velero cannot be told to stop: it may finish what it is doing",
+    templates=(
+        EngineTemplate(
+            OperationType.BACKUP,
+            record(
+                (),
+                retention=about(
+                    "How long Velero keeps the backup, such as `30d` or `720h`, at most `3650d`; Velero's own default"
+                    " unless given.",
+                    DURATION,
+                ),
+                storageLocation=about("The BackupStorageLocation; Velero's default unless given.", NAME),
+                snapshotClassName=about("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
+                includeNamespaces=about(
+                    "Namespaces to back up instead of the target's; each other one has to be gated and to agree, by its"
+                    " annotation `ops.vworkspace.io/velero-peers`.",
+                    {**listed(LABEL), "minItems": 1},
+                ),
+                includedResources=about("Only these resources; never the operator's own kinds.", listed(RESOURCE)),
+                excludedResources=about(
+                    "Not these resources; the operator's own kinds are left out anyway.", listed(RESOURCE)
+                ),
+                snapshotVolumes=about(
+                    "Whether volumes are snapshotted; Velero's own default unless given.", {"type": "boolean"}
+                ),
+            ),
+            example={"retention": "30d", "storageLocation": "default", "snapshotVolumes": True},
+            refused=(
+                {"retention": "forever"},
+                {"includeNamespaces": ["org-myteam", "org-other"]},
+                {"snapshotClassName": "gone"},
+                {"includedResources": ["operations.ops.vworkspace.io"]},
+            ),
+        ),
+        EngineTemplate(
+            OperationType.RESTORE,
+            record(
+                ("backupName",),
+                backupName=about(
+                    "The Backup to restore from; it has to be one of this application, by name and namespace.", NAME
+                ),
+                namespaceMapping=about(
+                    "From the namespaces in the backup to those to restore into; each other than the target's own has"
+                    " to be gated and to agree, by its annotation `ops.vworkspace.io/velero-peers`.",
+                    {**mapped(LABEL, LABEL), "minProperties": 1},
+                ),
+                restorePVs=about("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
+                existingResourcePolicy=about(
+                    "What happens to objects that exist: left as they are, or updated.", {"enum": ["none", "update"]}
+                ),
+            ),
+            example={"backupName": "nightly-1c0ffee1", "existingResourcePolicy": "update"},
+            refused=({"backupName": "of-another-tenant"}, {"namespaceMapping": {"org-myteam": "org-other"}}),
+            needs_approval=True,
+        ),
+    ),
+    controller=EngineController("velero", (VELERO_BACKUP, VELERO_RESTORE), "Velero (https://velero.io/docs)"),
+    awaited=(VELERO_BACKUP, VOLUME_SNAPSHOT_CLASS),
+    namespace=_namespace,
+    demo=DemoOperation("nightly", OperationType.BACKUP, {"retention": "30d"}),
 )

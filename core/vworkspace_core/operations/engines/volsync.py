@@ -11,13 +11,16 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation
+from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation, OperationType
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
+    DemoOperation,
     Engine,
     EngineContext,
+    EngineController,
     EngineObject,
     EngineStatus,
+    EngineTemplate,
     Objects,
     Progress,
     Row,
@@ -25,6 +28,7 @@ from vworkspace_core.operations.contract import (
     is_backup,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.parameter_schemas import COUNT, CRON, NAME, PERIOD, ParameterSchema, about, record
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 
@@ -168,6 +172,18 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], has_results: bool) -> di
     return outputs
 
 
+_RETAIN_COUNT: Final[ParameterSchema] = {"type": "integer", "minimum": 0, "maximum": 100_000}
+_RETAIN: Final = record(
+    (),
+    hourly=_RETAIN_COUNT,
+    daily=_RETAIN_COUNT,
+    weekly=_RETAIN_COUNT,
+    monthly=_RETAIN_COUNT,
+    yearly=_RETAIN_COUNT,
+    within=PERIOD,
+    last=COUNT,
+)
+
 ENGINE: Final = Engine(
     name="volsync",
     kinds=_KINDS,
@@ -176,4 +192,38 @@ ENGINE: Final = Engine(
     tables={"ReplicationSource, ReplicationDestination": TABLE},
     timeout_seconds=4 * 3600,
     recurring=_is_recurring,
+    templates=(
+        EngineTemplate(
+            OperationType.BACKUP,
+            record(
+                ("source", "repository"),
+                source=about("The PersistentVolumeClaim to back up.", NAME),
+                repository=about("The Secret with restic's repository and password.", NAME),
+                copyMethod=about(
+                    "How the claim is read; `Snapshot` unless given.", {"enum": ["Direct", "Clone", "Snapshot"]}
+                ),
+                schedule=about("Cron expression: the Operation then goes on until it is cancelled.", CRON),
+                retain=about("What restic keeps.", _RETAIN),
+            ),
+            example={"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
+            refused=({"schedule": "sometimes"},),
+        ),
+        EngineTemplate(
+            OperationType.RESTORE,
+            record(
+                ("destination", "repository"),
+                destination=about("The PersistentVolumeClaim to restore into.", NAME),
+                repository=about("The Secret with restic's repository and password.", NAME),
+                copyMethod=about("How it is written; `Direct` unless given.", {"enum": ["Direct", "Snapshot"]}),
+            ),
+            example={"destination": "nextcloud-data", "repository": "restic"},
+            refused=({"copyMethod": "Clone"},),
+        ),
+    ),
+    controller=EngineController(
+        "volsync", (REPLICATION_SOURCE, REPLICATION_DESTINATION), "VolSync (https://volsync.readthedocs.io)"
+    ),
+    demo=DemoOperation(
+        "offsite", OperationType.BACKUP, {"source": "nextcloud-data", "repository": "restic-repository"}
+    ),
 )

@@ -7,14 +7,17 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, 
 from purekube.apimachinery.resources import WORKFLOW
 from purekube.apimachinery.secret_material import redact
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.api.remedies import resume_command
 from vworkspace_core.operations.contract import (
+    DemoOperation,
     Engine,
     EngineContext,
+    EngineController,
     EngineObject,
     EngineStatus,
+    EngineTemplate,
     Listing,
     Objects,
     Progress,
@@ -23,8 +26,9 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
-from vworkspace_core.operations.engines.job_pods import end_told, listings
+from vworkspace_core.operations.engines.job_pods import EVENTS_ACCESS, end_told, listings
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.parameter_schemas import ARGUMENT, ARGUMENT_NAME, NAME, about, mapped, record
 from vworkspace_core.operations.settings import RUNNER
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -159,7 +163,7 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     return {"parameters": redact(dict(list(outputs.items())[:_MOST_OUTPUTS]))} if outputs else {}
 
 
-def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
+def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     """Return what to list to learn the end of a workflow that its `ttlStrategy` removed before it was seen."""
     known = operation.status.engine_ref
     if known is None or not known.uid or own_object(operation, objects) is not None:
@@ -167,7 +171,7 @@ def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     return listings(known.namespace, known.uid, pods=False)
 
 
-def _epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
+def _final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
     known = operation.status.engine_ref
     end = None if known is None else end_told(known.uid, objects, _ENDS)
     if known is None or end is None:
@@ -182,6 +186,15 @@ def _epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
     )
 
 
+_WORKFLOW: Final = record(
+    ("workflowTemplate",),
+    workflowTemplate=about("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
+    workflowTemplateParameters=about(
+        "Arguments of the workflow; `targetName` and `targetNamespace` are added, and win.",
+        mapped(ARGUMENT_NAME, ARGUMENT),
+    ),
+)
+
 ENGINE: Final = Engine(
     name="workflow",
     kinds=always(WORKFLOW),
@@ -189,6 +202,27 @@ ENGINE: Final = Engine(
     observe=_observe,
     tables={"Workflow": TABLE},
     timeout_seconds=_TIMEOUT,
-    evidence=_evidence,
-    epilogue=_epilogue,
+    diagnostics=_diagnostics,
+    final_status=_final_status,
+    templates=(
+        EngineTemplate(
+            OperationType.MIGRATION,
+            _WORKFLOW,
+            example={"workflowTemplate": "move-storage", "workflowTemplateParameters": {"bucket": "new"}},
+            refused=({"workflowTemplateParameters": {"bucket": "{{workflow.uid}}"}},),
+            needs_ready_target=True,
+        ),
+        EngineTemplate(
+            OperationType.RUNBOOK,
+            _WORKFLOW,
+            example={"workflowTemplate": "clear-caches"},
+            refused=({"workflowTemplate": "a; b"},),
+            needs_ready_target=True,
+        ),
+    ),
+    controller=EngineController(
+        "workflow-controller", (WORKFLOW,), "Argo Workflows (https://argo-workflows.readthedocs.io)"
+    ),
+    tenant_access=(EVENTS_ACCESS,),
+    demo=DemoOperation("checkup", OperationType.RUNBOOK, {"workflowTemplate": "nextcloud-checkup"}),
 )
