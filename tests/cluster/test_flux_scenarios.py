@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.flux_real_stage import real_stage
-from tests.support.flux_recordings import recorded
+from tests.support.flux_recordings import FLUX
 from tests.support.flux_scenarios import SCENARIOS, played
 from tests.support.flux_sequence import differences
 from tools.cluster.up import Cluster
@@ -13,4 +13,4 @@ from tools.cluster.up import Cluster
 def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, request: pytest.FixtureRequest) -> None:
     cluster: Cluster = request.getfixturevalue("lone_cluster" if name.startswith("killed") else "cluster")
     with real_stage(cluster) as stage:
-        assert not differences(recorded(name), played(name, stage))
+        assert not differences(FLUX.of(name, oldest=cluster.oldest), played(name, stage))

@@ -34,6 +34,36 @@ def test_another_sum_is_another_build_RUN_8(tmp_path: Path) -> None:
     assert (pin.module, pin.version, hash_of(pin) == before) == ("example.com/a", "v1.2.3", False)
 
 
+def test_the_oldest_versions_are_older_pins_of_the_same_programs_RUN_8() -> None:
+    newest, oldest = read_pins(), read_pins(oldest=True)
+    assert newest.keys() == oldest.keys()
+    older = {name: pin for name, pin in oldest.items() if pin != newest[name]}
+    assert {"kubernetes", "helm-controller"} <= older.keys()
+    for name, pin in older.items():
+        assert _numbers(pin.version) < _numbers(newest[name].version)
+        assert [program.name for program in pin.programs] == [program.name for program in newest[name].programs]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.removeprefix("v").split(".")]
+
+
+def test_a_program_of_ours_is_built_again_when_its_text_changes_RUN_8(tmp_path: Path) -> None:
+    folder = tmp_path / "thing"
+    folder.mkdir()
+    (folder / "go.mod").write_text("module x\n\nrequire (\n\texample.com/other v0.1.0\n\texample.com/thing v1.2.3\n)\n")
+    (folder / "go.sum").write_text("")
+    with pytest.raises(ValueError, match=r"no main\.go"):
+        read_pin(folder)
+    (folder / "main.go").write_text("package main")
+    pin = read_pin(folder)
+    before = hash_of(pin)
+    assert [(program.name, program.package) for program in pin.programs] == [("thing", ".")]
+    assert (pin.module, pin.version) == ("example.com/thing", "v1.2.3")
+    (folder / "main.go").write_text("package main // another")
+    assert hash_of(pin) != before
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_chart_is_the_same_bytes_each_time_RUN_8(name: str) -> None:
     assert packaged(name, "1.0.0") == packaged(name, "1.0.0") != packaged(name, "1.0.1")

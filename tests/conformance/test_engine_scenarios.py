@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.engine_recordings import recorded
+from tests.support.engine_recordings import ENGINES
 from tests.support.engine_scenarios import SCENARIOS
 from tests.support.engine_sequence import sequences_of
 from tests.support.engine_simulated_stage import SimulatedEngineStage
@@ -26,4 +26,4 @@ DIFFERENT = {
 def test_simulated_controllers_do_what_was_recorded_of_the_real_ones_RUN_9(name: str) -> None:
     stage = SimulatedEngineStage()
     SCENARIOS[name].play(stage)
-    assert bool(differences(recorded(name), sequences_of(stage))) == (name in DIFFERENT)
+    assert bool(differences(ENGINES.of(name), sequences_of(stage))) == (name in DIFFERENT)

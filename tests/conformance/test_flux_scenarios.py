@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.flux_recordings import recorded
+from tests.support.flux_recordings import FLUX
 from tests.support.flux_scenarios import SCENARIOS, SLOW, played
 from tests.support.flux_sequence import differences
 from tests.support.flux_simulated_stage import SimulatedStage
@@ -12,4 +12,4 @@ _NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_simulated_flux_does_what_was_recorded_of_the_real_one_RUN_9(name: str) -> None:
-    assert not differences(recorded(name), played(name, SimulatedStage()))
+    assert not differences(FLUX.of(name), played(name, SimulatedStage()))

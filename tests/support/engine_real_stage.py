@@ -4,19 +4,20 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, PERSISTENT_VOLUME, SERVICE_ACCOUNT
-from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.errors import AlreadyExists, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
     JOB,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     REPLICATION_SOURCE,
     SECRET,
     VELERO_BACKUP,
@@ -25,9 +26,10 @@ from purekube.apimachinery.resources import (
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
 from tests.support.cluster_environment import RIGHTS, apply_printed
-from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, STORAGE, EngineStage
 from tests.support.kube_client import RemoteHands, RemoteRecord, Seen
 from tests.support.patience import PATIENCE
+from tools.cluster.components import BUCKET
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
 
@@ -41,8 +43,10 @@ _QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
 class RealEngineStage(EngineStage):
     """Pods end as a label of theirs says."""
 
-    def __init__(self, hands: RemoteHands, namespace: str) -> None:
+    def __init__(self, hands: RemoteHands, namespace: str, storage: str) -> None:
+        """Have a namespace, and the address of the object storage."""
         super().__init__(hands, namespace, str(uuid.uuid4()))
+        self._storage = storage
         served = [kind for kind in SEEN if hands.do(partial(_is_served, kind))]
         self._record = RemoteRecord(hands, [(kind, self._place(kind)) for kind in served])
         self._seen: list[Seen] = []
@@ -99,12 +103,33 @@ class RealEngineStage(EngineStage):
         self.create({**SECRET.manifest("restic", self.namespace), "stringData": held}, SECRET)
 
     def storage_is_unavailable(self) -> None:
-        """Create it, of a provider without a plugin, unless another stage has."""
-        ref = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "away")
+        """Create it, of a provider without a plugin."""
+        self._located("away", "Unavailable", provider="example.com/none")
+
+    def storage(self) -> None:
+        """Create it, of the cluster's object storage, where every stage has a folder."""
+        url = {"region": "none", "s3Url": f"http://{self._storage}", "s3ForcePathStyle": "true"}
+        self._located(STORAGE, "Available", provider="velero.io/aws", config=url, backupSyncPeriod="5s")
+
+    def _located(self, name: str, phase: str, **spec: Any) -> None:
+        """Create a storage location unless another stage has; wait for its phase."""
+        ref = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", name)
         if self.find(ref) is None:
-            spec = {"provider": "example.com/none", "objectStorage": {"bucket": "shop"}}
-            self.create({**BACKUP_STORAGE_LOCATION.manifest("away", "velero"), "spec": spec}, BACKUP_STORAGE_LOCATION)
-        self.until(lambda: get_path(self.find(ref), "status", "phase") == "Unavailable", "the storage is unavailable")
+            manifest = BACKUP_STORAGE_LOCATION.manifest(name, "velero")
+            with suppress(AlreadyExists):
+                self.create({**manifest, "spec": {**spec, "objectStorage": {"bucket": BUCKET}}}, ref.kind)
+        self.until(lambda: get_path(self.find(ref), "status", "phase") == phase, f"the storage is {phase}")
+
+    def hook_fails(self) -> None:
+        """Create a pod with a hook, which kwok cannot execute."""
+        hook = {"pre.hook.backup.velero.io/command": '["/bin/false"]', "pre.hook.backup.velero.io/on-error": "Fail"}
+        pod = POD.manifest("hooked", self.namespace)
+        containers = [{"name": "main", "image": "registry.example.com/tool:1"}]
+        self.create(
+            {**pod, "metadata": {**pod["metadata"], "annotations": hook}, "spec": {"containers": containers}}, POD
+        )
+        ref = ObjectRef(POD, self.namespace, "hooked")
+        self.until(lambda: get_path(self.find(ref), "status", "phase") == "Running", "the pod runs")
 
     def snapshot_class(self) -> None:
         """Create it unless another stage has."""
@@ -189,7 +214,7 @@ def real_stage(cluster: Cluster) -> Iterator[RealEngineStage]:
         hands.do(lambda found: found.create(manifest, kind=NAMESPACE, field_manager="admin"))
         printed = tenant(namespace, InstallOptions(namespace="vworkspace-system"))
         hands.do(partial(apply_printed, printed, {**RIGHTS, SERVICE_ACCOUNT.kind: SERVICE_ACCOUNT}))
-        stage = RealEngineStage(hands, namespace)
+        stage = RealEngineStage(hands, namespace, cluster.storage)
         try:
             yield stage
         finally:

@@ -9,8 +9,9 @@ from typing import Final
 import attrs
 
 from kubelab.downstream import resume_patch
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.downstream.kinds import DELETE_BACKUP_REQUEST, SERVICE_ACCOUNT
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import SECRET
 from tests.support.engine_stage import SNAPSHOT_CLASS, EngineStage
 from vworkspace_core.operations.settings import RUNNER
 
@@ -371,3 +372,76 @@ def backup_storage_is_unavailable(stage: EngineStage) -> None:
     stage.storage_is_unavailable()
     stage.run("backup.velero", storageLocation="away")
     stage.until_says("VeleroBackupFailedValidation")
+
+
+@scenario("velero")
+def backup_completes(stage: EngineStage) -> None:
+    """A Backup of one Secret, in an object storage."""
+    stage.backup("secrets")
+    stage.until_says("VeleroBackupCompleted")
+
+
+@scenario("velero")
+def backup_fails_in_part(stage: EngineStage) -> None:
+    """A Backup of a pod whose hook fails."""
+    stage.hook_fails()
+    stage.backup("pods")
+    stage.until_says("VeleroBackupPartiallyFailed")
+
+
+@scenario("velero")
+def backup_is_deleted(stage: EngineStage) -> None:
+    """A Backup whose deletion, with its data, is requested from Velero."""
+    stage.backup("secrets")
+    stage.until_says("VeleroBackupCompleted")
+    request = DELETE_BACKUP_REQUEST.manifest(f"{stage.namespace}-delete", "velero")
+    stage.create({**request, "spec": {"backupName": stage.ref.name}}, DELETE_BACKUP_REQUEST)
+    stage.until_gone()
+
+
+@scenario("velero")
+def backup_expires(stage: EngineStage) -> None:
+    """A Backup that Velero deletes, with its data, at the end of its time to live."""
+    stage.backup("secrets", ttl="15s")
+    stage.until_says("VeleroBackupCompleted")
+    stage.until_gone()
+
+
+@scenario("velero")
+def backup_object_is_deleted(stage: EngineStage) -> None:
+    """A Backup whose object alone is deleted: Velero creates it again from the object storage."""
+    stage.backup("secrets")
+    stage.until_says("VeleroBackupCompleted")
+    stage.delete()
+    stage.until_gone()
+    stage.until(lambda: stage.find(stage.ref) is not None, "the Backup is there again")
+
+
+@scenario("velero")
+def restore_completes(stage: EngineStage) -> None:
+    """A Restore of a Secret that was deleted since the Backup."""
+    stage.backup("secrets")
+    stage.until_says("VeleroBackupCompleted")
+    secret = ObjectRef(SECRET, stage.namespace, "shop")
+    stage.delete(secret)
+    stage.run("restore.velero", backupName=stage.ref.name, patch={"includedNamespaces": [stage.namespace]})
+    stage.until_says("VeleroRestoreCompleted")
+    assert stage.find(secret) is not None
+
+
+@scenario("velero")
+def restore_is_deleted(stage: EngineStage) -> None:
+    """A Restore that is deleted: Velero takes its logs out of the object storage, and its finalizer off."""
+    stage.backup("secrets")
+    stage.until_says("VeleroBackupCompleted")
+    stage.run("restore.velero", backupName=stage.ref.name, patch={"includedNamespaces": [stage.namespace]})
+    stage.until_says("VeleroRestoreCompleted")
+    stage.delete()
+    stage.until_gone()
+
+
+@scenario("velero")
+def restore_of_a_missing_backup(stage: EngineStage) -> None:
+    """A Restore of a Backup that is not there."""
+    stage.run("restore.velero", backupName="nothing")
+    stage.until_says("VeleroRestoreFailedValidation")

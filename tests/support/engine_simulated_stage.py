@@ -29,11 +29,12 @@ from purekube.apimachinery.resources import (
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
+    VELERO_BACKUP,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
     WORKFLOW,
 )
-from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, STORAGE, EngineStage
 from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
 from tests.support.passing_time import go_on
 from vworkspace_core.operations.settings import RUNNER
@@ -117,11 +118,21 @@ class SimulatedEngineStage(EngineStage):
     def storage_is_unavailable(self) -> None:
         """Create it, and tell the simulator."""
         self._rule(DownstreamOutcome(Ending.FAIL), BACKUP_STORAGE_LOCATION)
-        spec = {"provider": "example.com/none", "objectStorage": {"bucket": "shop"}}
-        manifest = BACKUP_STORAGE_LOCATION.manifest("away", "velero")
-        self.create({**manifest, "spec": spec}, BACKUP_STORAGE_LOCATION)
-        away = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "away")
-        self.until(lambda: get_path(self.find(away), "status", "phase") == "Unavailable", "the storage is unavailable")
+        self._located("away", "Unavailable")
+
+    def storage(self) -> None:
+        """Create it."""
+        self._located(STORAGE, "Available")
+
+    def _located(self, name: str, phase: str) -> None:
+        spec = {"provider": "velero.io/aws", "objectStorage": {"bucket": "shop"}}
+        self.create({**BACKUP_STORAGE_LOCATION.manifest(name, "velero"), "spec": spec}, BACKUP_STORAGE_LOCATION)
+        ref = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", name)
+        self.until(lambda: get_path(self.find(ref), "status", "phase") == phase, f"the storage is {phase}")
+
+    def hook_fails(self) -> None:
+        """Have the simulator count an error in the one pod."""
+        self._rule(DownstreamOutcome(Ending.PARTIAL, items=1, errors=2, failed_hooks=1), VELERO_BACKUP)
 
     def snapshot_class(self) -> None:
         """Create it; until the driver cuts, nothing is cut."""

@@ -17,6 +17,7 @@ from purekube.apimachinery.resources import (
     POD,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
+    SECRET,
     VELERO_BACKUP,
     VELERO_RESTORE,
     VOLUME_SNAPSHOT,
@@ -33,8 +34,10 @@ from vworkspace_core.operations.contract import EngineContext, EngineStatus, Obj
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import own_object
 
-__all__ = ["MANAGER", "SEEN", "SNAPSHOT_CLASS", "EngineStage", "Holds", "verdict"]
+__all__ = ["MANAGER", "SEEN", "SNAPSHOT_CLASS", "STORAGE", "EngineStage", "Holds", "verdict"]
 
+STORAGE: Final = "shop"
+"""The storage location of backups."""
 SNAPSHOT_CLASS: Final = "engine-scenarios"
 """The VolumeSnapshotClass of snapshots."""
 MANAGER: Final = "vworkspace-operator"
@@ -131,6 +134,21 @@ class EngineStage(ABC):
     @abstractmethod
     def storage_is_unavailable(self) -> None:
         """Have the storage location `away` of Velero, which cannot be reached."""
+
+    @abstractmethod
+    def storage(self) -> None:
+        """Create the storage location `STORAGE` of Velero, and wait until it is available."""
+
+    @abstractmethod
+    def hook_fails(self) -> None:
+        """Create a pod whose backup hook fails."""
+
+    def backup(self, *resources: str, **patch: Any) -> None:
+        """Run a backup of these resources of the namespace into `STORAGE`, with a Secret in the namespace."""
+        self.storage()
+        self.create({**SECRET.manifest("shop", self.namespace), "stringData": {"motto": "open"}}, SECRET)
+        spec = {"includedNamespaces": [self.namespace], **patch}
+        self.run("backup.velero", storageLocation=STORAGE, includedResources=list(resources), patch=spec)
 
     @abstractmethod
     def quota(self, pods: int | None) -> None:

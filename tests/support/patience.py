@@ -3,10 +3,21 @@
 A test that passes never waits so long. Whoever measures time measures it in `bench/`, or under virtual time.
 """
 
-__all__ = ["PATIENCE", "TIMEOUT"]
+import time
+from collections.abc import Callable
+
+__all__ = ["PATIENCE", "TIMEOUT", "until"]
 
 PATIENCE = 240.0
 """Seconds for one thing to come about; less than the longest poll, so that nobody takes its end for an answer."""
 
 TIMEOUT = 1800.0
 """Seconds for a whole test, after which it is taken for one that hangs."""
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait until that holds. Raises AssertionError with `what` when it does not."""
+    limit = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < limit, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.1)

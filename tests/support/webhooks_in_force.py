@@ -12,7 +12,7 @@ from tests.support.e2e_world import CLUSTER, OWN_NS, UNGATED_NS, World, instance
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
-__all__ = ["Guard"]
+__all__ = ["LABELS", "SERVICES", "Guard", "configuration_kind", "on_this_machine", "with_port"]
 
 SERVICES: Final = Kind("", "v1", "Service", "services")
 REFUSED: Final = ObjectRef(APPLICATION_INSTANCE, UNGATED_NS, "guarded")
@@ -41,10 +41,10 @@ class Guard:
         if reached.is_fresh:
             reached.services[OWN_NS, SERVICE] = f"https://127.0.0.1:{self.port}"
         else:
-            self.world.have(_on_this_machine(), SERVICES)
+            self.world.have(on_this_machine(), SERVICES)
         for manifest in self.configurations:
-            configuration = manifest if reached.is_fresh else _at(manifest, self.port)
-            self.world.create_object(configuration, _kind(manifest))
+            configuration = manifest if reached.is_fresh else with_port(manifest, self.port)
+            self.world.create_object(configuration, configuration_kind(manifest))
         await self.world.until(self._refuses, "the webhooks in force")
 
     async def leave(self) -> None:
@@ -53,7 +53,7 @@ class Guard:
         if self.world.reached.is_fresh:
             return
         for manifest in self.configurations:
-            self._delete(ObjectRef(_kind(manifest), None, manifest["metadata"]["name"]))
+            self._delete(ObjectRef(configuration_kind(manifest), None, manifest["metadata"]["name"]))
         self._delete(ObjectRef(SERVICES, OWN_NS, SERVICE))
         await self.world.until(self._takes, "the webhooks out of force")
 
@@ -80,17 +80,17 @@ class Guard:
             self.world.delete_object(ref)
 
 
-def _kind(manifest: Manifest) -> Kind:
+def configuration_kind(manifest: Manifest) -> Kind:
     plural = f"{manifest['kind'].lower()}s"
     return Kind("admissionregistration.k8s.io", "v1", manifest["kind"], plural, namespaced=False)
 
 
-def _on_this_machine() -> dict[str, Any]:
+def on_this_machine() -> dict[str, Any]:
     """A kube-apiserver goes where a Service of this type leads, and expects the Service's certificate there."""
     return {**SERVICES.manifest(SERVICE, OWN_NS), "spec": {"type": "ExternalName", "externalName": "localhost"}}
 
 
-def _at(manifest: Manifest, port: int) -> dict[str, Any]:
+def with_port(manifest: Manifest, port: int) -> dict[str, Any]:
     """The configuration with another port of the Service: such a Service has none of its own."""
     webhooks = []
     for webhook in manifest["webhooks"]:

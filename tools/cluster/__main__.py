@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--with", dest="wanted", default=wanted, help=f"of {','.join(CHOICE)} (default: %(default)s)"
         )
+        command.add_argument("--oldest", action="store_true", help="the oldest promised versions (Kubernetes, Flux)")
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
         command.add_argument("rest", nargs="*", help="for test: arguments for pytest instead of all its tests")
     return parser
@@ -63,12 +64,12 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _build(options: argparse.Namespace) -> int:
-    print(build(pins_of(_wanted(options)), _say))
+    print(build(pins_of(_wanted(options), oldest=options.oldest).values(), _say))
     return 0
 
 
 def _up(options: argparse.Namespace) -> int:
-    with running(_wanted(options), _say, keep=options.keep) as cluster:
+    with running(_wanted(options), _say, keep=options.keep, oldest=options.oldest) as cluster:
         _say(f"export KUBECONFIG={cluster.kubeconfig}")
         _say(f"export {VARIABLE}={cluster.folder}")
         if cluster.registries is not None:
@@ -80,9 +81,9 @@ def _up(options: argparse.Namespace) -> int:
 
 def _test(options: argparse.Namespace) -> int:
     """Run e2e and conformance tests on one kube-apiserver per worker, then tests/cluster on a whole cluster."""
-    programs = build(pins_of(_wanted(options)), _say)
+    programs = build(pins_of(_wanted(options), oldest=options.oldest).values(), _say)
     status = 0 if options.rest else _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)
-    with running(_wanted(options), _say, keep=options.keep) as cluster:
+    with running(_wanted(options), _say, keep=options.keep, oldest=options.oldest) as cluster:
         environment = {VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}
         return _pytest(environment, options.rest or (*_WHOLE, *_CHOSEN)) or status
 

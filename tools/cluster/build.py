@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from tools.cluster.pins import FLAGS, Pin, hash_of, read_pins
+from tools.cluster.pins import FLAGS, Pin, hash_of
 
 Say: TypeAlias = Callable[[str], None]
 """A function that prints a line about progress."""
@@ -42,9 +42,8 @@ def has_go() -> bool:
     return shutil.which("go") is not None
 
 
-def build(names: Iterable[str], say: Say) -> Path:
+def build(pins: Collection[Pin], say: Say) -> Path:
     """Build the programs of these pins that the cache lacks; return a folder with all of them. Raises CannotBuild."""
-    pins = [read_pins()[name] for name in names]
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / hash_of(*pins)

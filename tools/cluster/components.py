@@ -12,6 +12,8 @@ import attrs
 from tools.cluster.processes import Command
 
 LOOPBACK: Final = "127.0.0.1"
+BUCKET: Final = "backups"
+"""The bucket of the object storage."""
 STAGES: Final = Path(__file__).resolve().parent / "stages.yaml"
 
 
@@ -25,6 +27,8 @@ class Site:
     port: Callable[[], int]
     trusted: Path
     """The certificate authorities that controllers trust, including the registries' own."""
+    storage: str
+    """The address of the object storage, if a component has one."""
 
 
 @attrs.frozen
@@ -181,20 +185,38 @@ def _volsync(site: Site) -> Iterator[Command]:
 
 
 def _velero(site: Site) -> Iterator[Command]:
-    """Run the server without plugins: it validates objects, and cannot store any backup."""
-    metrics, profiler = site.port(), site.port()
+    """Run the server with its plugin for S3, and an object storage with one bucket that forgets when it ends."""
+    metrics, profiler, plugins = site.port(), site.port(), _made(site.folder / "velero-plugins")
+    plugin = plugins / "velero-plugin-for-aws"
+    plugin.symlink_to(site.programs / plugin.name)
+    yield Command(
+        "gofakes3",
+        [str(site.programs / "gofakes3"), "-backend=memory", f"-initialbucket={BUCKET}", f"-host={site.storage}"],
+        lambda: answers(f"http://{site.storage}/{BUCKET}"),
+    )
     yield Command(
         "velero",
         [
             str(site.programs / "velero"),
             "server",
             f"--kubeconfig={site.kubeconfig}",
-            f"--plugin-dir={_made(site.folder / 'velero-plugins')}",
+            f"--plugin-dir={plugins}",
+            "--garbage-collection-frequency=1s",
             f"--metrics-address={LOOPBACK}:{metrics}",
             f"--profiler-address={LOOPBACK}:{profiler}",
         ],
         lambda: answers(f"http://{LOOPBACK}:{metrics}/metrics"),
-        {"HOME": str(_made(site.folder / "velero"))},
+        {"HOME": str(_made(site.folder / "velero")), "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"},
+    )
+
+
+def _cert_manager(site: Site) -> Iterator[Command]:
+    health = site.port()
+    yield Command(
+        "cert-manager",
+        [str(site.programs / "cert-manager"), f"--health-probe-bind-address={LOOPBACK}:{health}"],
+        lambda: answers(f"http://{LOOPBACK}:{health}/readyz"),
+        {"KUBECONFIG": str(site.kubeconfig)},
     )
 
 
@@ -215,6 +237,19 @@ def _kro(site: Site) -> Iterator[Command]:
 def _made(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def _deployment(name: str, namespace: str) -> Mapping[str, Any]:
+    """Return the Deployment of a controller that runs outside the cluster: it has no pods."""
+    labels = {"app": name}
+    containers = [{"name": name, "image": f"registry.example.com/{name}:1"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 _BASES: Final = "config/crd/bases/*.yaml"
@@ -268,10 +303,17 @@ COMPONENTS: Final[Mapping[str, Component]] = {
         Component("volsync", ("volsync",), _volsync, (("volsync", "github.com/backube/volsync", _BASES),)),
         Component(
             "velero",
-            ("velero",),
+            ("velero", "velero-plugin-for-aws", "gofakes3"),
             _velero,
             (("velero", "github.com/vmware-tanzu/velero", "config/crd/*/bases/*.yaml"),),
             ("velero",),
+            (_deployment("velero", "velero"),),  # a restore reads the server's own
+        ),
+        Component(
+            "cert-manager",
+            ("cert-manager",),
+            _cert_manager,
+            (("cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"),),
         ),
         Component("kro", ("kro",), _kro, (("kro", "github.com/kubernetes-sigs/kro", "helm/crds/*.yaml"),)),
     )

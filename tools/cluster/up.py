@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from purekube_kit.kube_apiserver import Assets, apiserver_command, etcd_command,
 from tools.cluster.build import Say, build, module_folder
 from tools.cluster.components import ALWAYS, COMPONENTS, LOOPBACK, Component, Site, answers
 from tools.cluster.front import Addresses, serving
-from tools.cluster.pins import read_pins
+from tools.cluster.pins import Pin, read_pins
 from tools.cluster.processes import Command, Processes
 
 VARIABLE: Final = "VWORKSPACE_CLUSTER"
@@ -40,6 +40,12 @@ class Cluster:
     operator_kubeconfig: Path
     registries: Addresses | None
     components: tuple[str, ...]
+    versions: Mapping[str, str]
+    """The version of each pin."""
+    oldest: bool
+    """The choice of the oldest promised versions instead of the newest."""
+    storage: str
+    """The address of the object storage, which runs with velero."""
 
     @classmethod
     def load(cls, folder: Path) -> "Cluster":
@@ -47,7 +53,7 @@ class Cluster:
         held = json.loads((folder / "cluster.json").read_text(encoding="utf-8"))
         registries = Addresses(**held["registries"]) if held["registries"] else None
         places = (folder, folder / "kubeconfig", folder / "operator.kubeconfig")
-        return cls(*places, registries, tuple(held["components"]))
+        return cls(*places, registries, tuple(held["components"]), held["versions"], held["oldest"], held["storage"])
 
     def process(self, name: str) -> int:
         """Return the current id of a process: a killed process is restarted with another."""
@@ -58,34 +64,46 @@ class Cluster:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
-def pins_of(wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the pins whose programs a cluster with these components runs."""
-    return tuple(pin for name in (*ALWAYS, *wanted) for pin in COMPONENTS[name].pins)
+def pins_of(wanted: Sequence[str], *, oldest: bool = False) -> dict[str, Pin]:
+    """Return the pins whose programs a cluster with these components runs, by the name of the tool."""
+    pins = read_pins(oldest=oldest)
+    return {name: pins[name] for component in (*ALWAYS, *wanted) for name in COMPONENTS[component].pins}
 
 
 @contextmanager
-def running(wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "") -> Iterator[Cluster]:
+def running(
+    wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "", oldest: bool = False
+) -> Iterator[Cluster]:
     """Start a cluster with the chosen components of `CHOICE`, and stop it after the block.
 
     Raises CannotBuild, CannotStart.
 
-    `keep` preserves its folder, with data and logs; `audit` is kube-apiserver's policy for `audit.log`.
+    `keep` preserves its folder, with data and logs; `audit` is kube-apiserver's policy for `audit.log`; `oldest` runs
+    the oldest promised versions.
     """
     components = [COMPONENTS[name] for name in (*ALWAYS, *wanted)]
-    programs = build(pins_of(wanted), say)
+    pins = pins_of(wanted, oldest=oldest)
+    programs = build(pins.values(), say)
     with ExitStack() as stack:
         folder = _folder(stack, keep)
         processes = Processes(folder)
         stack.callback(processes.end)
         began = time.monotonic()
         _start_api(processes, programs, folder, audit)
-        site = Site(programs, folder, folder / "kubeconfig", _port, folder / "trusted.crt")
+        storage = f"{LOOPBACK}:{_port()}"
+        site = Site(programs, folder, folder / "kubeconfig", _port, folder / "trusted.crt", storage)
         registries = _registries(stack, processes, site) if "flux" in wanted else None
-        _install(components, programs, folder)
+        _install(components, pins, programs, folder)
         for component in components:
             for command in component.commands(site):
                 processes.start(command)
-        held = {"registries": registries and attrs.asdict(registries), "components": list(wanted)}
+        held = {
+            "registries": registries and attrs.asdict(registries),
+            "components": list(wanted),
+            "versions": {name: pin.version for name, pin in pins.items()},
+            "oldest": oldest,
+            "storage": storage,
+        }
         (folder / "cluster.json").write_text(json.dumps(held, indent=1), encoding="utf-8")
         say(f"the cluster is up after {time.monotonic() - began:.0f} s: {', '.join((*ALWAYS, *wanted))}")
         yield Cluster.load(folder)
@@ -140,9 +158,9 @@ def _registries(stack: ExitStack, processes: Processes, site: Site) -> Addresses
     return registries
 
 
-def _install(components: Iterable[Component], programs: Path, folder: Path) -> None:
+def _install(components: Iterable[Component], pins: Mapping[str, Pin], programs: Path, folder: Path) -> None:
     """Apply the components' namespaces, CRDs and objects, and the nodes."""
-    pins, kubectl = read_pins(), [str(programs / "kubectl"), f"--kubeconfig={folder / 'kubeconfig'}"]
+    kubectl = [str(programs / "kubectl"), f"--kubeconfig={folder / 'kubeconfig'}"]
     files = [
         file
         for component in components

@@ -85,7 +85,7 @@ def test_counts_and_times_of_a_partial_backup() -> None:
 def test_progress_is_written_while_it_runs() -> None:
     made = backed_up(ends(Ending.SUCCEED, items=40))
     counts = [state.get("status", {}).get("progress", {}).get("itemsBackedUp") for state in made.states(VELERO_BACKUP)]
-    assert [count for count in counts if count is not None] == [20, 40, 40]
+    assert [count for count in counts if count is not None] == [20, 40, 40, 40]
 
 
 def test_there_is_no_status_subresource_so_generation_moves_with_the_status() -> None:
@@ -318,7 +318,7 @@ def test_excluded_resources_are_not_in_a_backup(excluded: list[str]) -> None:
 
 def test_a_restore_of_an_unknown_backup_or_of_none_fails_validation() -> None:
     assert restored(world(), of="ghost")["validationErrors"] == [
-        'Error retrieving backup: backup.velero.io "ghost" not found'
+        'Error retrieving backup: can\'t find backup velero/ghost: Backup.velero.io "ghost" not found'
     ]
     assert restored(world(), of="")["phase"] == "FailedValidation"
 

@@ -56,7 +56,7 @@ class DownstreamOutcome:
 
     `exit_code` is a failing pod's, `waiting` the reason why a stalled pod cannot start (`ImagePullBackOff`,
     `Unschedulable`), `steps` are a workflow's nodes, `outputs` its output parameters, `items` is the number of items
-    that Velero counts, `errors` and `warnings` how many of them had these.
+    that Velero counts, `errors` and `warnings` how many of them had these, `failed_hooks` how many hooks failed.
     """
 
     ending: Ending = Ending.SUCCEED
@@ -70,6 +70,7 @@ class DownstreamOutcome:
     items: int | None = None
     errors: int = 1
     warnings: int = 0
+    failed_hooks: int = 0
 
 
 @attrs.frozen

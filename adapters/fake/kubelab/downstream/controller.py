@@ -125,6 +125,13 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
         yield SimulatedPatch(view.ref, view.uid, patch, subresource)
 
 
+def with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
+    """Return the object's metadata with these finalizers after its own."""
+    meta = metadata(view.live or {})
+    present = list(meta.get("finalizers") or ())
+    return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
+
+
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
     """Remove these finalizers from the object; send nothing if it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()

@@ -6,7 +6,7 @@ status only until a later attempt succeeds.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -19,6 +19,7 @@ from kubelab.downstream.controller import (
     PassResult,
     change,
     uid_of,
+    with_finalizers,
     without_finalizers,
 )
 from kubelab.downstream.snapshot_content import (
@@ -99,7 +100,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     snapshot_class = _class(view)
     if isinstance(snapshot_class, _Trouble):
         return (yield from _fail(view, memory, snapshot_class.message, is_ready_told=False))
-    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION)})
+    yield from change(view, {"metadata": with_finalizers(view, SOURCE_PROTECTION)})
     claim = _claim(view)
     if isinstance(claim, _Trouble):
         return (yield from _fail(view, memory, claim.message))
@@ -170,13 +171,7 @@ def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
     yield from change(view, {"status": status}, subresource="status")
     held = {"finalizers": [CONTENT_PROTECTION]}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"metadata": held})
-    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)})
-
-
-def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
-    meta = metadata(view.live or {})
-    present = list(meta.get("finalizers") or ())
-    return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
+    yield from change(view, {"metadata": with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)})
 
 
 def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
@@ -199,7 +194,7 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
     if back.get("uid") not in (None, "", view.uid):
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
     status = {"readyToUse": True, "snapshotHandle": str(get_path(content, "spec", "source", "snapshotHandle") or name)}
-    yield from change(view, {"metadata": _with_finalizers(view, BOUND_PROTECTION)})
+    yield from change(view, {"metadata": with_finalizers(view, BOUND_PROTECTION)})
     yield SimulatedPatch(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
     yield SimulatedPatch(ref, uid_of(content), {"status": status}, "status")
     yield from _ready(view, view.behaviour.snapshot.default_size, name)

@@ -15,6 +15,7 @@ from kubelab.downstream.velero_run import (
     Flow,
     VeleroRun,
     advance,
+    counted,
     has_ended,
     start,
     under_way,
@@ -194,10 +195,12 @@ def _scripted_problems(view: ObjectView) -> list[str]:
 
 
 def _flow(view: ObjectView) -> Flow:
-    return Flow("itemsBackedUp", "backupItemOperations", view.behaviour.velero.backup_seconds)
+    return Flow("itemsBackedUp", "backupItemOperations", view.behaviour.velero.backup_seconds, is_backup=True)
 
 
 def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
+    run = counted(view, _flow(view), run)
+    yield from write_status(view, run)
     run = advance(view, _flow(view), run)
     yield from write_status(view, run)
     if not has_ended(run):

@@ -6,13 +6,14 @@ from typing import Any, Final
 import attrs
 
 from kubelab.downstream.behaviour import Ending
-from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, change
+from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, change, with_finalizers, without_finalizers
 from kubelab.downstream.velero_run import (
     FINAL_PHASES,
     UNDER_WAY,
     Flow,
     VeleroRun,
     advance,
+    counted,
     has_ended,
     start,
     under_way,
@@ -35,12 +36,16 @@ _NEVER_RESTORED: Final = (
     "backuprepositories.velero.io",
 )
 _DROPPED: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
+_FINALIZER: Final = "restores.velero.io/external-resources-finalizer"
 _RESTARTED: Final = 'found a restore with status "InProgress" during the server starting, mark it as "Failed"'
 
 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
     """Reconcile a Restore, unless it is outside Velero's own namespace."""
     if view.ref.namespace != view.behaviour.velero.namespace:
+        return NOTHING
+    if view.deleting:
+        yield from without_finalizers(view.ref, view.live, _FINALIZER)
         return NOTHING
     if isinstance(view.memory, VeleroRun):
         return (yield from _run(view, view.memory))
@@ -58,6 +63,7 @@ def _backup_of(view: ObjectView) -> ObjectRef:
 
 
 def _begin(view: ObjectView) -> PassStep[PassResult]:
+    yield from change(view, {"metadata": with_finalizers(view, _FINALIZER)})
     excluded = [*(view.spec.get("excludedResources") or ())]
     spec = {
         "itemOperationTimeout": "4h0m0s",
@@ -82,14 +88,15 @@ def _problems(view: ObjectView) -> Iterator[str]:
     if bool(name) == bool(schedule):
         yield "Either a backup or schedule must be specified as a source for the restore, but not both"
     elif name and _backup_of(view) not in view.world:
-        yield f'Error retrieving backup: backup.velero.io "{name}" not found'
+        place = f"{view.ref.namespace}/{name}"
+        yield f'Error retrieving backup: can\'t find backup {place}: Backup.velero.io "{name}" not found'
     rule = view.behaviour.choose(view.ref, ())
     if rule is not None and rule.outcome.ending is Ending.INVALID:
         yield rule.outcome.message or "Invalid included/excluded namespace lists"
 
 
 def _flow(view: ObjectView) -> Flow:
-    return Flow("itemsRestored", "restoreItemOperations", view.behaviour.velero.restore_seconds)
+    return Flow("itemsRestored", "restoreItemOperations", view.behaviour.velero.restore_seconds, is_backup=False)
 
 
 def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
@@ -99,6 +106,8 @@ def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
         failed = {"phase": "Failed", "failureReason": unusable, "completionTimestamp": view.timestamp()}
         yield from write_status(view, attrs.evolve(run, status={**run.status, **failed}))
         return NOTHING
+    run = counted(view, _flow(view), run)
+    yield from write_status(view, run)
     run = advance(view, _flow(view), run)
     if working and run.phase not in ("InProgress", "Failed"):
         yield from _restored(view, run)

@@ -28,11 +28,15 @@ UNDER_WAY: Final = (
 
 @attrs.frozen
 class Flow:
-    """The differences between backups and restores: names of counts, and the duration of the work."""
+    """The differences between backups and restores: names of counts, and the duration of the work.
+
+    A backup reports the total before its first item, and its hooks with its last; a restore its hooks at the end.
+    """
 
     done: str
     operations: str
     seconds: float
+    is_backup: bool
 
 
 @attrs.frozen
@@ -91,8 +95,23 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     if run.until is not None and view.now >= run.until:
         return _next(view, flow, run)
     if run.half is not None and view.now >= run.half:
-        return attrs.evolve(run, half=None, status={**run.status, "progress": _progress(flow, run, run.total // 2)})
+        half = run.total // 2
+        counted = {"progress": _progress(flow, run, half)} if half or flow.is_backup else {}
+        return attrs.evolve(run, half=None, status={**run.status, **counted})
     return run
+
+
+def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
+    """Return the run as it is written before its next phase: with the counts that belong to the present one."""
+    if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
+        return run
+    status = dict(run.status)
+    if run.phase == "InProgress":
+        status["progress"] = _progress(flow, run, run.total)
+    if run.phase == "InProgress" if flow.is_backup else run.phase.startswith("Finalizing"):
+        failed = run.attempt.outcome.failed_hooks
+        status["hookStatus"] = {"hooksAttempted": failed, "hooksFailed": failed} if failed else {}
+    return attrs.evolve(run, status=status)
 
 
 def under_way(run: VeleroRun) -> PassResult:
@@ -120,7 +139,6 @@ def _next(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
             status["failureReason"] = outcome.message or "error uploading to the object storage"
             return _end(view, run, status, "Failed")
         case "InProgress":
-            status["progress"] = _progress(flow, run, run.total)
             _count_problems(run, status)
             if velero.plugin_operations:
                 status[f"{flow.operations}Attempted"] = velero.plugin_operations

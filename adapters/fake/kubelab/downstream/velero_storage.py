@@ -9,8 +9,9 @@ from typing import Any
 
 import attrs
 
-from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, WipeMemories, moment_of
-from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
+from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, moment_of
+from kubelab.downstream.kinds import DELETE_BACKUP_REQUEST
+from kubelab.simulation.effects import PassStep, SimulatedCreate
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import VELERO_BACKUP
 
@@ -39,13 +40,13 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Delete the object and its data when the backup expires."""
+    """Request the deletion of the object and its data when the backup expires."""
     expires = moment_of(view.status.get("expiration"))
-    if expires is None or view.status.get("phase") == "FailedValidation":
+    if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING
     if view.now >= expires:
-        yield SimulatedDelete(view.ref, view.uid)
-        yield WipeMemories(view.ref)
+        request = DELETE_BACKUP_REQUEST.manifest(f"{view.ref.name}-{view.uid[:5]}", view.ref.namespace)
+        yield SimulatedCreate(DELETE_BACKUP_REQUEST, {**request, "spec": {"backupName": view.ref.name}})
         return NOTHING
     return PassResult(requeue_at=expires, interval=True)
 
