@@ -21,7 +21,7 @@ from anyio.from_thread import start_blocking_portal
 
 from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.ports import PatchType
 from purekube.versions import Conversion, Converter
 from purekube_http import KubeApiClient, load_config
@@ -38,6 +38,7 @@ from vworkspace_app.install.options import NAME, TLS_SECRET
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.webhook.validating import WebhookSettings
 
@@ -155,7 +156,7 @@ def serving(folder: Path) -> Iterator[int]:
 
     async def work(*, task_status: TaskStatus[str] = anyio.TASK_STATUS_IGNORED) -> None:
         files, settings = CertificateFiles(folder), WebhookSettings(CLUSTER)
-        kinds = ServedKinds([Converter.of(_GROUP, "Shop", "v1", Conversion("v2", _same, _same))])
+        kinds = ServedKinds((Converter.of(_GROUP, "Shop", "v1", Conversion("v2", _same, _same)),))
         await serve_webhooks(settings, files, "127.0.0.1", 0, SystemClock(), ready=task_status.started, kinds=kinds)
 
     with start_blocking_portal() as portal:

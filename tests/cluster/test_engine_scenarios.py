@@ -6,7 +6,6 @@ from tests.support.engine_real_stage import real_stage
 from tests.support.engine_recordings import ENGINES
 from tests.support.engine_scenarios import SCENARIOS
 from tests.support.engine_sequence import sequences_of
-from tests.support.flux_sequence import differences
 from tools.cluster.up import Cluster
 
 
@@ -17,4 +16,4 @@ def test_real_controllers_of_engines_do_what_was_recorded_of_them_RUN_9(name: st
         pytest.skip(f"the cluster runs without {scenario.component}")
     with real_stage(cluster) as stage:
         scenario.play(stage)
-        assert not differences(ENGINES.of(name, oldest=cluster.oldest), sequences_of(stage))
+        assert not ENGINES.differences(name, sequences_of(stage), cluster)

@@ -1,11 +1,13 @@
-"""What was recorded of Flux's real controllers is what they do (RUN-8, RUN-9)."""
+"""Flux's real controllers do what was recorded of them, and the operator reads its end (REC-5, RUN-8, RUN-9)."""
+
+from datetime import UTC, datetime
 
 import pytest
 
+from tests.support.flux_readings import END, READY, reading
 from tests.support.flux_real_stage import real_stage
 from tests.support.flux_recordings import FLUX
 from tests.support.flux_scenarios import SCENARIOS, played
-from tests.support.flux_sequence import differences
 from tools.cluster.up import Cluster
 
 
@@ -13,4 +15,8 @@ from tools.cluster.up import Cluster
 def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, request: pytest.FixtureRequest) -> None:
     cluster: Cluster = request.getfixturevalue("lone_cluster" if name.startswith("killed") else "cluster")
     with real_stage(cluster) as stage:
-        assert not differences(FLUX.of(name, oldest=cluster.oldest), played(name, stage))
+        assert not FLUX.differences(name, played(name, stage), cluster)
+        read = reading(stage, datetime.now(UTC))
+    assert (read.state, read.stalled_reason) == END.get(name, READY)
+    # helm-controller 1.4 has no condition Drifted.
+    assert bool(read.drift) is (name == "drift_is_warned_of" and not cluster.oldest)

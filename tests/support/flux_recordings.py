@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.support.flux_older import as_older_flux
 from tests.support.recordings import Recordings
 
 __all__ = ["FLUX"]
 
-FLUX: Final = Recordings("flux")
+FLUX: Final = Recordings("flux", as_older_flux)
 _PINS: Final = ("kubernetes", "source-controller", "helm-controller")
 
 

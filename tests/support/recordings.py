@@ -1,17 +1,17 @@
 """What real controllers were seen to do in scenarios, as data with the versions (RUN-9): a file for each scenario.
 
-The folder `oldest` has the scenarios that end differently with the oldest promised versions.
+With the oldest promised versions a scenario goes as with the newest, or as the folder `oldest` has it.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from tests.support.flux_sequence import Sequences
+from tests.support.flux_sequence import Sequences, differences
 from tools.cluster.up import Cluster
 
 __all__ = ["Recordings"]
@@ -19,36 +19,47 @@ __all__ = ["Recordings"]
 _CONFORMANCE: Final = Path(__file__).resolve().parents[1] / "conformance"
 
 
+def _as_it_is(objects: Sequences) -> Sequences:
+    return objects
+
+
+def _objects(file: Path) -> Sequences:
+    held: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    objects: Sequences = held["objects"]
+    return objects
+
+
 @attrs.frozen
 class Recordings:
-    """The recordings in a folder of `tests/conformance`."""
+    """The recordings in a folder of `tests/conformance`; `as_older` leaves out what older controllers do not report."""
 
     place: str
+    as_older: Callable[[Sequences], Sequences] = _as_it_is
 
     @property
     def folder(self) -> Path:
         """The folder of the newest versions."""
         return _CONFORMANCE / self.place
 
-    def of(self, name: str, *, oldest: bool = False) -> Sequences:
-        """Return what was recorded of a scenario; of the oldest versions what differs, or else the same."""
-        file = self.folder / "oldest" / f"{name}.json"
-        held: dict[str, Any] = json.loads(
-            (file if oldest and file.exists() else self.folder / file.name).read_text(encoding="utf-8")
-        )
-        objects: Sequences = held["objects"]
-        return objects
+    def of(self, name: str) -> Sequences:
+        """Return what was recorded of a scenario."""
+        return _objects(self.folder / f"{name}.json")
 
-    def different(self) -> list[str]:
-        """Return the scenarios that differ with the oldest versions."""
-        return sorted(path.stem for path in (self.folder / "oldest").glob("*.json"))
+    def differences(self, name: str, objects: Sequences, cluster: Cluster) -> Sequence[str]:
+        """Return the differences between the recording of a scenario and what a cluster did."""
+        if not cluster.oldest:
+            return differences(self.of(name), objects)
+        file = self.folder / "oldest" / f"{name}.json"
+        return differences(_objects(file) if file.exists() else self.as_older(self.of(name)), self.as_older(objects))
 
     def write(self, name: str, objects: Sequences, cluster: Cluster, pins: Iterable[str]) -> None:
         """Write a recording with the versions of what took part; of the oldest versions only what differs."""
-        file = self.folder / "oldest" / f"{name}.json" if cluster.oldest else self.folder / f"{name}.json"
-        if cluster.oldest and objects == self.of(name):
-            file.unlink(missing_ok=True)
-            return
+        file = self.folder / f"{name}.json"
+        if cluster.oldest:
+            objects, file = self.as_older(objects), self.folder / "oldest" / file.name
+            if objects == self.as_older(self.of(name)):
+                file.unlink(missing_ok=True)
+                return
         file.parent.mkdir(exist_ok=True)
         versions = {pin: cluster.versions[pin] for pin in pins}
         held = {"versions": versions, "date": f"{datetime.now(UTC):%Y-%m-%d}", "objects": objects}
