@@ -30,7 +30,7 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import KindMissing
-from purekube.apimachinery.manifest import Kind, Manifest, canonical_json
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, ListPage, Send, WatchEvent, WatchEventType
@@ -211,7 +211,9 @@ async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) ->
     latest = LatestStats(ProcessStats(clock.monotonic()))
     telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
     manager = Manager(KubeApi(transport), clock, settings, telemetry=telemetry, random=lambda: 0.5)
-    manager._cluster = None  # its status is a write, and about as large whatever the size
+    # The Cluster's status is a write, and about as large whatever the size.
+    if "cluster" in manager.worker_pools:
+        manager.worker_pools["cluster"].shutdown()
     empty, began = resident_megabytes(), time.process_time()
     pool = manager.worker_pools["applicationinstance"]
     mine = sum(shard.owns(space_of(f"scale-{number}")) for number in range(size))
@@ -238,8 +240,8 @@ async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) ->
         await looked_at(mine)
         looked = time.process_time() - began - transport.seconds
         made, before = transport.seconds, time.process_time()
-        for key in [*manager._instances.keys()]:
-            pool.enqueue(key)
+        for namespace, name in manager.informers.store(APPLICATION_INSTANCE).names():
+            pool.enqueue(ObjectRef(APPLICATION_INSTANCE, namespace, name))
         await looked_at(2 * mine)
         resync = time.process_time() - before - (transport.seconds - made)
         resident = resident_megabytes()

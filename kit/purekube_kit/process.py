@@ -1,9 +1,9 @@
 """A process of controllers as an operator runs it, on any API server, started and killed at will."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -16,27 +16,17 @@ from purekube.ports import Clock, KubeApi
 from purekube.reconcilers import Controller, PureReconciler, Resource
 from purekube.reconcilers.controllers import status_writer_of
 from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
-from purekube_run.composites.running import CompositeOptions, Composites, refuse_shared_kinds
+from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
-from purekube_run.reconcilers.running import ControllerOptions, Controllers, bind
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.reconcilers.controllers import bind
+from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
 """A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
 
 INSTANCE: Final = "test"
-
-
-class _Controllers(Protocol):
-    """Controllers of one sort, as the app runs them."""
-
-    async def wait_ready(self) -> None:
-        """Wait until every cache has synced."""
-        ...
-
-    async def run(self, elected: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Reconcile until cancelled."""
-        ...
 
 
 class Process:
@@ -90,13 +80,11 @@ class Process:
 
     async def _main(self) -> None:
         events = BackgroundEvents(self._kube, self._clock, instance=INSTANCE)
-        sorts = self._controllers(events)
+        manager = self._manager(events)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
-            for sort in sorts:
-                group.start_soon(sort.run, _at_once)
-            for sort in sorts:
-                await sort.wait_ready()
+            group.start_soon(manager.run)
+            await manager.wait_ready()
             self.ready.set()
 
     @property
@@ -104,23 +92,15 @@ class Process:
         """The port for the controllers, with its faults."""
         return self._api
 
-    def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
-        """Return the runners of composites and of other controllers, if there are any."""
+    def _manager(self, events: BackgroundEvents) -> ExtensionManager:
         composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
-        others = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
-        sorts: list[_Controllers] = []
-        made = (bind(one, self._kube)[0] for one in others)
+        controllers = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
+        made = (bind(one, self._kube) for one in controllers)
         refuse_shared_kinds(composites, (writer for one in made if (writer := status_writer_of(one)) is not None))
-        if composites:
-            options = CompositeOptions(Random(0).random, entropy=_SameText())
-            sorts.append(Composites(self._kube, self._clock, composites, events, options))
-        if others:
-            sorts.append(Controllers(self._kube, self._clock, others, events, ControllerOptions(Random(0).random)))
-        return sorts
-
-
-async def _at_once() -> None:
-    return None
+        options = ManagerOptions(Random(0).random, entropy=_SameText())
+        return ExtensionManager(
+            self._kube, self._clock, events, options, composites=composites, controllers=controllers
+        )
 
 
 def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:

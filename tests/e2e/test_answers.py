@@ -35,7 +35,7 @@ from tests.support.effort import effort
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, LABELS, Operating
 from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT, IN_PROCESS
-from vworkspace_app.instances.controller import InstanceController
+from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.remedies import not_permitted, remedy
@@ -287,15 +287,15 @@ def test_a_pass_that_crashes_is_told_with_the_line_of_the_log_and_recovers_issue
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A defect in the operator: InternalError with the id of the log line, nothing lost of the status."""
-    sound = InstanceController._decide
+    sound = InstanceReconciler._decide
     broken = [False]
 
-    def decide(self: InstanceController, source: Any, observed: Any) -> Any:
+    def decide(self: InstanceReconciler, source: Any, observed: Any) -> Any:
         if broken[0]:
             raise ZeroDivisionError("a defect")
         return sound(self, source, observed)
 
-    monkeypatch.setattr(InstanceController, "_decide", decide)
+    monkeypatch.setattr(InstanceReconciler, "_decide", decide)
 
     async def story(world: World) -> None:
         await world.ready()

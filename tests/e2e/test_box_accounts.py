@@ -326,13 +326,13 @@ def test_accounts_beyond_the_most_of_a_namespace_take_no_watch_of_others() -> No
             shops = [await order(site, box, f"shop-{number}", f"apps-{number}") for number in range(12)]
             for shop in shops:
                 await site.until_ready(shop)
-            (one,) = running.running
-            assert len(one.controller.accounts._scopes) == one.controller.accounts.most == 8
+            (one,) = running.extensions.composites
+            assert len(one.accounts._scopes) == one.accounts.most == 8
             for shop in shops[:8]:
                 await site.admin.delete(shop)
             await site.until_gone(*shops[:8])
             await site.clock.sleep(1.0)
-            assert len(one.controller.accounts._scopes) == 4
+            assert len(one.accounts._scopes) == 4
 
     in_process(story, QUICK, rbac=True)
 

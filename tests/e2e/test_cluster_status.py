@@ -14,6 +14,7 @@ from kubelab.model.calls import Caller
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import NAMESPACE
+from purekube.ports import PatchType
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_NS, World, install
 from tests.support.e2e_world import QUICK as QUICK_FLUX
 from tests.support.servers import FACES, IN_PROCESS, Face
@@ -290,5 +291,26 @@ def test_a_restart_moves_no_condition(away: bool) -> None:
         assert (said(world), len(notes(world))) == (before, events)
         times = [one["lastTransitionTime"] for one in world.get(OURS)["status"]["conditions"]]
         assert times == [one["lastTransitionTime"] for one in since]
+
+    operate(story)
+
+
+def test_a_status_that_another_manager_holds_is_reported_on_the_cluster_object_once_RES_4() -> None:
+    """The operator forces no ownership, so that only an Event can say why the report stays old."""
+
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator().run)
+            await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+            edited, merge = {"status": {"lastHeartbeat": "2020-01-01T00:00:00Z"}}, PatchType.MERGE
+            admin = InProcessKube(world.cluster)
+            await admin.patch(OURS, edited, patch_type=merge, field_manager="kubectl-edit", subresource="status")
+            await world.clock.sleep(900)
+            group.cancel_scope.cancel()
+        events = (event.object for event in world.history.events(known.EVENT))
+        held = [event["note"] for event in events if event["reason"] == "StatusHeld"]
+        assert len(held) == 1
+        assert held[0].startswith("kubectl-edit holds .status.lastHeartbeat, so the operator cannot write the status")
+        assert "kubectl patch clusters.ops.vworkspace.io" in held[0]
 
     operate(story)

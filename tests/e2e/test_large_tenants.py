@@ -13,7 +13,7 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.reconcilers import Object, Reconciler, Request, Result
 from purekube.reconcilers.decide_pure import composite_of
-from purekube_run.composites.running import Composites
+from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.e2e.test_memory import LABELS, process, upgradable, upgrade_of
 from tests.support.box_site import NS as NAMESPACE_OF_BOXES
 from tests.support.box_site import QUICK as SOON
@@ -95,10 +95,10 @@ def test_a_large_operation_is_carried_out_and_removed_as_any_other_RUN_11() -> N
     played(story)
 
 
-def stored(running: Composites, kind: Kind) -> int:
+def stored(running: ExtensionManager, kind: Kind) -> int:
     """How many bytes the caches of the only composite hold of a kind."""
-    (one,) = running.running
-    return sum(store.bytes for store in one.controller.informers.stores(kind))
+    (one,) = running.extensions.composites
+    return sum(store.bytes for store in one.informers.stores(kind))
 
 
 async def until_text(site: BoxSite, ref: ObjectRef, text: str, *path: str) -> None:

@@ -14,7 +14,8 @@ from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeApi
 from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
 from purekube_run.controller.event_recorder import BackgroundEvents
-from purekube_run.reconcilers.running import ControllerOptions, Controllers
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.box_site import FACES, BoxSite, Face, play
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
 
@@ -73,20 +74,17 @@ class Audit(Watcher[Shop]):
 
 
 @asynccontextmanager
-async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[Controllers]:
+async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[ExtensionManager]:
     """Controllers at work while the block runs."""
     events = BackgroundEvents(site.api, site.clock, instance="test")
-    made = Controllers(site.api, site.clock, controllers, events, ControllerOptions(Random(0).random))
+    options = ManagerOptions(Random(0).random)
+    made = ExtensionManager(site.api, site.clock, events, options, controllers=controllers)
     async with anyio.create_task_group() as group:
         group.start_soon(events.run)
-        group.start_soon(made.run, _elected)
+        group.start_soon(made.run)
         await made.wait_ready()
         yield made
         group.cancel_scope.cancel()
-
-
-async def _elected() -> None:
-    return None
 
 
 def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face) -> None:
@@ -97,7 +95,7 @@ def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face
         async with running(site, shops, audit) as controllers:
             ref = await site.create(SHOP.kind, "shop", spec={"image": "web:1", "replicas": 2})
             await site.until_ready(ref)
-            at_work: Any = controllers.running[0].controller
+            at_work: Any = controllers.extensions.python[0].controller
             await site.edit(ref, {"spec": {"replicas": 51}})
             assert await site.until_reason(ref, "TooMany", "Stalled") == "at most 50 replicas"
             await site.edit(ref, {"spec": {"replicas": 3}})
@@ -112,7 +110,7 @@ def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face
 
         later, again = Shops(site.api), Audit()
         async with running(site, later, again) as controllers:
-            at_work = controllers.running[0].controller
+            at_work = controllers.extensions.python[0].controller
             await site.until(lambda: _says(again, ("sync", 3)))
             await site.until(lambda: _called(at_work))
             await site.clock.sleep(0.3)

@@ -15,7 +15,7 @@ from purekube.ports import PatchType
 from purekube.reconcilers import Object, Promise, Reconciler, Request, Result, Watcher, pure_reconciler, resource
 from purekube.reconcilers.desired import Children, Desired
 from purekube_kit import FakeCluster
-from purekube_run.composites.running import refuse_shared_kinds
+from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.errors import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, World, instance
 from tests.support.operation_requests import LABELS
 from tests.support.servers import IN_PROCESS
-from vworkspace_app.instances.controller import InstanceController
+from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 
@@ -82,10 +82,10 @@ def test_kinds_that_nobody_installed_are_one_line_and_no_warning() -> None:
 
 
 def test_a_defect_that_stays_is_told_in_full_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(self: InstanceController, source: Any, observed: Any) -> Any:
+    def decide(self: InstanceReconciler, source: Any, observed: Any) -> Any:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(InstanceController, "_decide", decide)
+    monkeypatch.setattr(InstanceReconciler, "_decide", decide)
 
     async def story(world: World) -> None:
         with capture_logs() as logs:

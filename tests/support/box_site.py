@@ -34,9 +34,10 @@ from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
 from purekube_run.boxes.load import load_boxes, runnable
-from purekube_run.composites.running import CompositeOptions, Composites
 from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.clock import SystemClock
+from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
@@ -75,16 +76,16 @@ class BoxSite:
     @asynccontextmanager
     async def running(
         self, *boxes: Box | Composite, resync: float | None = None, namespaces: tuple[str, ...] = ()
-    ) -> AsyncIterator[Composites]:
+    ) -> AsyncIterator[ExtensionManager]:
         """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
         given = [box if isinstance(box, Composite) else composite_of(box) for box in boxes]
         chosen = [one if resync is None else attrs.evolve(one, resync=resync) for one in given]
         events = BackgroundEvents(self.api, self.clock, instance="test")
-        options = CompositeOptions(Random(0).random, namespaces=namespaces)
-        running = Composites(self.api, self.clock, chosen, events, options)
+        options = ManagerOptions(Random(0).random, namespaces=namespaces)
+        running = ExtensionManager(self.api, self.clock, events, options, composites=chosen)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
-            group.start_soon(running.run, _at_once)
+            group.start_soon(running.run)
             await running.wait_ready()
             yield running
             group.cancel_scope.cancel()
@@ -185,10 +186,6 @@ class BoxSite:
         found = await self.get(ref)
         assert found is not None
         return found
-
-
-async def _at_once() -> None:
-    return None
 
 
 Play = Callable[[BoxSite], Awaitable[None]]

@@ -24,7 +24,8 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.ports import PatchType
 from purekube.reconcilers import Backoff, Object, Reconciler, Request, Result, Terminal, Watcher
 from purekube_run.controller.event_recorder import BackgroundEvents
-from purekube_run.reconcilers.running import ControllerOptions, Controllers
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.chaos_network import Network, SlowKube
 from tests.support.controller_site import NS, SHOP, ShopSpec, ShopStatus
 
@@ -141,10 +142,11 @@ class Process:
     async def _run(self) -> None:
         world, clock = self.world, VirtualClock()
         events = BackgroundEvents(self.kube, clock, instance="chaos")
-        options = ControllerOptions(Random(world.starts).random)
-        made = Controllers(self.kube, clock, [Shops(world.witness), Audit(world.witness)], events, options)
+        options = ManagerOptions(Random(world.starts).random)
+        controllers = [Shops(world.witness), Audit(world.witness)]
+        made = ExtensionManager(self.kube, clock, events, options, controllers=controllers)
         async with anyio.create_task_group() as group:
-            group.start_soon(made.run, _at_once)
+            group.start_soon(made.run)
             group.start_soon(events.run)
 
     def die(self) -> None:
@@ -157,10 +159,6 @@ class Process:
         """Wait for its end."""
         with suppress(asyncio.CancelledError):
             await asyncio.wait([self._main])
-
-
-async def _at_once() -> None:
-    return None
 
 
 class ControllerChaos:

@@ -21,7 +21,8 @@ from purekube.ports import Clock, KubeApi, PatchType
 from purekube.reconcilers import Resource, resource
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.controller.event_recorder import BackgroundEvents
-from purekube_run.reconcilers.running import ControllerOptions, Controllers
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.trials.faults import FaultyKube
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
@@ -60,13 +61,14 @@ class ControllerSite:
     server: ApiServer
 
     @asynccontextmanager
-    async def running(self, *controllers: Any, elected_after: float = 0.0) -> AsyncIterator[Controllers]:
+    async def running(self, *controllers: Any, elected_after: float = 0.0) -> AsyncIterator[ExtensionManager]:
         """Controllers at work while the block runs: a process that starts, and is gone without a word after it.
 
         It may write once it is elected, after so many seconds.
         """
         events = BackgroundEvents(self.api, self.clock, instance="test")
-        made = Controllers(self.api, self.clock, controllers, events, ControllerOptions(Random(0).random))
+        options = ManagerOptions(Random(0).random)
+        made = ExtensionManager(self.api, self.clock, events, options, controllers=controllers)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
             group.start_soon(made.run, partial(self.clock.sleep, elected_after))

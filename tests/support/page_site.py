@@ -24,6 +24,7 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.ports import PatchType
+from purekube_run.controller.manager import Election
 from purekube_run.process.clock import SystemClock
 from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.secret_masking import SecretMask
@@ -32,7 +33,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.embedded.simulators import simulate
 from vworkspace_app.manager.agent import AgentOptions
-from vworkspace_app.manager.manager import Election, Manager
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread

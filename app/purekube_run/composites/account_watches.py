@@ -5,7 +5,6 @@ watch, and objects of accounts beyond the first `most` of a namespace, are seen 
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import anyio
 import anyio.abc
@@ -19,14 +18,16 @@ from purekube_run.controller.informer import InformerRunner
 class AccountWatches:
     """The accounts that parents name, each with the informers that `informers_of` makes for it."""
 
-    informers_of: Callable[[ObjectRef], Iterable[InformerRunner]] = lambda account: ()
+    informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
     most: int = 8
     _named: dict[ObjectRef, ObjectRef] = attrs.field(factory=dict)
     _scopes: dict[ObjectRef, anyio.CancelScope] = attrs.field(factory=dict)
     _group: anyio.abc.TaskGroup | None = None
+    _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
 
-    async def run(self) -> None:
-        """Watch until cancelled."""
+    async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
+        """Watch until cancelled; `subscribe` is called with new informers before they run."""
+        self._subscribe = subscribe
         async with anyio.create_task_group() as self._group:
             self._settle()
             await anyio.sleep_forever()
@@ -57,7 +58,9 @@ class AccountWatches:
         return sum(account.namespace == namespace for account in self._scopes) < self.most
 
     async def _follow(self, account: ObjectRef, scope: anyio.CancelScope) -> None:
+        runners = tuple(self.informers_of(account))
+        self._subscribe(runners)
         with scope:
             async with anyio.create_task_group() as group:
-                for runner in self.informers_of(account):
-                    group.start_soon(partial(runner.run), name=f"informer {runner.kind.kind} as {account}")
+                for runner in runners:
+                    group.start_soon(runner.run, name=f"informer {runner.kind.kind} as {account}")

@@ -4,36 +4,38 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import attrs
-import msgspec
+import structlog
 
 from purekube.apimachinery.annotations import names_in
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.composites.composite import Composite, wants_metadata
+from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
 from purekube.composites.parent import Parent
+from purekube.composites.remedies import not_permitted, remedy
+from purekube.controller.blocked_pass import standard_words
 from purekube.controller.decision import Snapshot
-from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.live_reads import LiveReads
-from purekube.controller.queue.read_your_writes import ObjectVersion
-from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.controller.requeue import Requeue
+from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
 from purekube_run.composites.account_watches import AccountWatches
-from purekube_run.composites.caches import OWNER, READS, UID, read_key
+from purekube_run.composites.caches import OWNER, READS, UID, account_informers, read_key
 from purekube_run.composites.taken_names import TakenNames
+from purekube_run.controller.controller import Controller, For, Queue, Watches, Work, Writer
+from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
-from purekube_run.controller.held_status import HeldStatuses
-from purekube_run.controller.informers import Informers
-from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.controller.safety_net import SafetyNet, is_reconciling
-from purekube_run.process.entropy import SystemEntropy
+
+_log = structlog.get_logger("operator")
 
 
-@attrs.define
-class CompositeController:
-    """A controller that reconciles the objects of one composite's kind from caches, writing through `api`.
+@attrs.define(eq=False)
+class CompositeReconciler:
+    """The observation of the parents of one composite, from caches, and the changes that concern each (PH-6).
 
     `informers` are of its own kind and of its children, `externals` of what it reads, `shared` of definitions and
     namespaces.
@@ -41,62 +43,103 @@ class CompositeController:
 
     composite: Composite
     api: KubeApi
+    clock: Clock
     informers: Informers
     externals: Informers
     shared: Informers
-    clock: Clock
-    events: EventSink
-    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    entropy: Entropy = attrs.field(factory=SystemEntropy)
     random: Callable[[], float] = lambda: 0.5
-    net: SafetyNet = attrs.field(init=False)
-    held: HeldStatuses = attrs.field(init=False)
     taken: TakenNames = attrs.field(init=False)
-    accounts: AccountWatches = attrs.field(factory=AccountWatches)
-    _reconciler: PassRules[Parent, Snapshot] = attrs.field(init=False)
+    accounts: AccountWatches = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.net = SafetyNet(self.informers, self.clock)
         self.taken = TakenNames(self.api, self.clock, self.random)
-        self.held = HeldStatuses(self.api, self.events, self.composite.status_owner, self.composite.title)
-        self._reconciler = self.composite.pass_rules(self.clock.now, self.entropy)
+        self.accounts = AccountWatches(partial(account_informers, self.api, self.clock, self.random, self.composite))
 
-    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, execute, once. Raises errors of the port from live reads only."""
-        raw = self.informers.store(self.composite.kind, key.namespace).raw(key.namespace, key.name)
-        if raw is None:
-            self.net.forget(key)
-            self.taken.heard(key, ())
-            self.accounts.heard(key, None)
-            return ReconcileResult()
-        manifest = await self.informers.whole(key, msgspec.json.decode(raw))
-        if manifest is None:
-            return ReconcileResult()  # its DELETED event is on the way
-        if await self.held.is_anothers(key, manifest):
-            return ReconcileResult(requeue=Requeue.SLOW)
-        parent = self.composite.read(manifest)
-        await self.net.look_if_due(key, partial(self._read_anew, key, parent))
-        self.accounts.heard(key, self.composite.account_of(parent))
-        observed = await self._observe(parent)
-        result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
-        await self.held.heard(key, result)
-        self.taken.heard(key, result.decision.awaits)
-        log_pass(key, result)
-        return self.net.until_next(key, result, under_way=is_reconciling(result.status, parent.conditions))
+    @property
+    def parents(self) -> tuple[InformerRunner, ...]:
+        """The informers of its own kind."""
+        return tuple(one for one in self.informers if one.kind == self.composite.kind)
 
-    def _read_anew(self, key: ObjectRef, parent: Parent) -> Iterator[ObjectRef]:
-        yield key
-        yield from self._children(parent)
+    def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> Controller:
+        """Return the controller that reconciles the parents."""
+        composite = self.composite
+        reconciler = DecisionReconciler(
+            composite.pass_rules(self.clock.now, entropy),
+            lambda stored: composite.read(stored.manifest),
+            self._observe,
+            self.api,
+            events,
+            SafetyNet(self.informers, self.clock),
+            depends_on=lambda key, parent: (key, *self._children(parent)),
+            is_under_way=lambda parent, result: is_reconciling(result.status, parent.conditions),
+            absent=self._forget,
+            concluded=lambda key, result: self.taken.heard(key, result.decision.awaits),
+        )
+        return Controller(
+            composite.controller,
+            composite.kind,
+            reconciler,
+            self.informers,
+            For(self.parents),
+            self._writer(),
+            watches=tuple(self._watches()),
+            further=tuple(self.externals),
+            queue=Queue(workers),
+            resync=composite.resync,
+            synced=self._synced,
+            background=(self._follow_taken_names, self._follow_accounts),
+        )
+
+    def _writer(self) -> Writer:
+        composite = self.composite
+        return Writer(
+            composite.status_owner,
+            partial(not_permitted, composite),
+            partial(remedy, composite),
+            standard_words(composite.kind, composite.condition_types, condition_as_written),
+            composite.title,
+            yields=True,
+        )
+
+    def _watches(self) -> Iterator[Watches]:
+        yield Watches(self.informers, self.keys_of_child)
+        yield Watches(self.externals, self.keys_of_external)
+        definitions, namespaces = (self.shared.find(kind) for kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE))
+        yield Watches(filter(None, (definitions,)), self.keys_of_definition)
+        yield Watches(filter(None, (namespaces,)), self.keys_of_namespace)
+
+    async def _synced(self) -> None:
+        for informers in (self.informers, self.externals, self.shared):
+            await informers.wait_for_sync()
+        missing = [runner.kind.crd_name for runner in (*self.informers, *self.externals) if runner.missing]
+        word = self.composite.word
+        _log.info(f"caches of the {word} are settled", **{word: self.composite.told}, missing=missing)
+
+    async def _follow_taken_names(self, work: Work) -> None:
+        await self.taken.run(work.enqueue)
+
+    async def _follow_accounts(self, work: Work) -> None:
+        def wake(informers: tuple[InformerRunner, ...]) -> None:
+            work.subscribe(Watches(informers, self.keys_of_child))
+            work.subscribe(Watches(informers, self.keys_of_external))
+
+        await self.accounts.run(wake)
+
+    async def _forget(self, key: ObjectRef) -> ReconcileResult:
+        self.taken.heard(key, ())
+        self.accounts.heard(key, None)
+        return ReconcileResult()
 
     # --- observation ---------------------------------------------------------------------------------------------
 
-    async def _observe(self, parent: Parent) -> Snapshot:
+    async def _observe(self, key: ObjectRef, parent: Parent, stored: StoredObject) -> Snapshot:
         """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
         outdated.
 
         What belongs to an account is read live, as that account.
         """
         account = self.composite.account_of(parent)
+        self.accounts.heard(key, account)
         if self.composite.impersonates and account is None:
             return Snapshot(self._namespace(parent))
         reading = LiveReads(self.api if account is None else self.api.impersonating(account))
@@ -173,13 +216,9 @@ class CompositeController:
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield every parent, if the kind of a child appeared or disappeared."""
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
-            yield from self.keys()
-
-    def keys(self) -> Iterator[ObjectRef]:
-        """Yield every parent."""
-        for store in self.informers.stores(self.composite.kind):
-            for namespace, name in store.names():
-                yield ObjectRef(self.composite.kind, namespace or None, name)
+            for store in self.informers.stores(self.composite.kind):
+                for namespace, name in store.names():
+                    yield ObjectRef(self.composite.kind, namespace or None, name)
 
     def _parents(self, index: str, value: str) -> Iterator[ObjectRef]:
         for store in self.informers.stores(self.composite.kind):

@@ -20,19 +20,20 @@ from purekube_run.controller.projection import projected
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The parents that wait for each object; `wake` is called with each of them when it changes or is deleted."""
+    """The parents that wait for each object."""
 
     api: KubeApi
     clock: Clock
     random: Callable[[], float]
-    wake: Callable[[ObjectRef], None] = lambda parent: None
     most: int = 32
     _parents: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
     _scopes: dict[ObjectRef, anyio.CancelScope] = attrs.field(factory=dict)
     _group: anyio.abc.TaskGroup | None = None
+    _enqueue: Callable[[ObjectRef], None] = lambda parent: None
 
-    async def run(self) -> None:
-        """Watch until cancelled."""
+    async def run(self, enqueue: Callable[[ObjectRef], None]) -> None:
+        """Watch until cancelled; `enqueue` is called with each parent of an object that changes or is deleted."""
+        self._enqueue = enqueue
         async with anyio.create_task_group() as self._group:
             for ref in [*self._parents]:
                 self._watch(ref)
@@ -81,4 +82,4 @@ class TakenNames:
 
     def _wake(self, ref: ObjectRef) -> None:
         for parent in sorted(self._parents.get(ref, ())):
-            self.wake(parent)
+            self._enqueue(parent)

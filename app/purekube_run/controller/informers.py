@@ -2,16 +2,36 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
+from typing import Final
 
 import anyio
+import attrs
+import msgspec
 
 from purekube.apimachinery.errors import KindMissing, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.controller.informer.outline import is_outline
+from purekube.controller.informer.outline import OUTLINE, is_outline
 from purekube.controller.informer.store import ObjectStore
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informer_stats import InformerStats
 from purekube_run.controller.large_objects import LargeObjects
+
+_OUTLINE: Final = OUTLINE.encode()
+
+
+@attrs.frozen
+class StoredObject:
+    """An object as the cache holds it; `live` was read from the API server, if the cache holds only its outline."""
+
+    raw: bytes
+    live: Manifest | None = None
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The whole object."""
+        decoded: Manifest = msgspec.json.decode(self.raw)
+        return decoded if self.live is None else self.live
 
 
 class Informers:
@@ -37,6 +57,14 @@ class Informers:
         if runner is None:
             raise KeyError(f"no informer of {kind.kind}")
         return runner.store
+
+    def __getitem__(self, kind: Kind) -> InformerRunner:
+        """Return the informer of a kind in all namespaces. Raises KeyError for a kind without one."""
+        return self._runners[kind, None]
+
+    def of(self, *kinds: Kind) -> tuple[InformerRunner, ...]:
+        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind without one."""
+        return tuple(self[kind] for kind in kinds)
 
     def stores(self, kind: Kind) -> Iterator[ObjectStore]:
         """Return the stores of a kind, one for each namespace that is watched separately."""
@@ -70,6 +98,13 @@ class Informers:
             return held
         await self._large.wait()
         return await runner.read(ref)
+
+    async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
+        """Return the object with this JSON, read live if that is an outline. Raises what `KubeApi.list` raises."""
+        if _OUTLINE not in raw:
+            return StoredObject(raw)
+        live = await self.whole(ref, msgspec.json.decode(raw))
+        return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into its store, as its informer does; the store of a missing kind forgets it.

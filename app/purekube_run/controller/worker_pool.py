@@ -23,7 +23,6 @@ from purekube.ports import Clock
 from purekube_run.controller.large_objects import one_pass
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
-from vworkspace_core.api.remedies import not_permitted
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 """A function that observes, decides and executes, once. May return or raise errors of the core."""
@@ -62,7 +61,7 @@ class WorkerPool:
         has_seen: HasSeen = lambda ref, version: True,
         refresh: Refresh | None = None,
         report_blocked: ReportBlocked | None = None,
-        not_permitted: Callable[[Right], str] = not_permitted,
+        not_permitted: Callable[[Right], str] = "may not {}".format,
         cache_timeout: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: ReconcileObserver | None = None,

@@ -24,7 +24,7 @@ from purekube.reconcilers.controllers import AnyController, name_of, resource_of
 from purekube.reconcilers.decide_pure import composite_of
 from purekube.reconcilers.pure import AnyPureReconciler
 from purekube_run.process.errors import USAGE, CommandError
-from purekube_run.reconcilers.running import GivenController, bind, refuse_problems
+from purekube_run.reconcilers.controllers import GivenController, bind, refuse_problems
 
 GROUP: Final = "vworkspace.controllers"
 """The group of entry points that offer controllers."""
@@ -86,7 +86,7 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     found = [one for name in names for one in _found(name)]
     pure = tuple(one for one in found if isinstance(one, PureReconciler))
     given = tuple(one for one in found if not isinstance(one, PureReconciler))
-    made = tuple(bind(one, KubeApi(cast("KubeTransport", None)))[0] for one in given)
+    made = tuple(bind(one, KubeApi(cast("KubeTransport", None))) for one in given)
     refuse_problems(made)
     loaded = LoadedControllers(pure, given, made)
     writers = (*map(status_writer, loaded.composites), *loaded.writers)

@@ -4,7 +4,7 @@ A pass writes missing finalizers, makes at most one call, and writes its outcome
 server are in its result, and an exception of the controller is an outcome like any other.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -12,10 +12,10 @@ import attrs
 import structlog
 
 from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Stale, Unavailable
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import Decision
 from purekube.controller.events.once import Once
-from purekube.controller.execute import STATUS
+from purekube.controller.execute import STATUS, OnWrite, write_status
 from purekube.controller.queue.read_your_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.requeue import SLOW_SECONDS, Requeue, requeue_for
@@ -26,7 +26,6 @@ from purekube.reconcilers.controllers import (
     Reconciler,
     Watcher,
     finalizer_of,
-    kind_of,
     manager_of,
     name_of,
     promises_of,
@@ -60,11 +59,10 @@ from purekube.reconcilers.outcome import (
     raised,
 )
 from purekube.reconcilers.request import Request, Result
-from purekube.reconcilers.status import is_ready, status_owner, status_to_write
-from purekube_run.controller.held_status import HeldStatuses
-from purekube_run.controller.pass_log import log_pass
+from purekube.reconcilers.status import is_ready, status_to_write
+from purekube_run.controller.informers import StoredObject
 from purekube_run.reconcilers.calls import Answered, CutOff, Refused, isolated
-from purekube_run.reconcilers.rights import IN_HAND
+from purekube_run.reconcilers.rights import ON_WRITE
 from purekube_run.reconcilers.wakes import Wakes
 from purekube_run.reconcilers.watches import ControllerWatches
 
@@ -93,11 +91,20 @@ class _Pass:
     key: ObjectRef
     manifest: Manifest
     is_whole: bool
+    on_write: OnWrite
     executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
     written: list[ObjectVersion] = attrs.field(factory=list)
     decision: Decision = attrs.field(factory=Decision)
     called: bool = False
     came: Following | None = None
+
+    def record(self, verb: str, answer: Manifest) -> None:
+        """Remember a write of the object, and the copy that the server returned."""
+        self.manifest = answer
+        version = str(metadata(answer).get("resourceVersion", ""))
+        self.executed.append((verb, self.key))
+        self.written.append((self.key, version))
+        self.on_write((self.key, version))
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
         """Return the result for the worker pool.
@@ -130,33 +137,22 @@ class ControllerPasses:
     clock: Clock
     events: EventSink
     wakes: Wakes
-    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    kind: Kind = attrs.field(init=False)
     rules: LifeRules = attrs.field(init=False)
-    _held: HeldStatuses = attrs.field(init=False)
     _failing: Once = attrs.field(factory=Once)
 
     def __attrs_post_init__(self) -> None:
-        self.kind = kind_of(self.controller)
         self.rules = self.wakes.rules
-        self._held = HeldStatuses(
-            self.api, self.events, status_owner(self.controller), f"controller {name_of(self.controller)}"
-        )
 
-    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+    async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
         """Do the next step for an object. Raises no error of the API server or of the controller."""
-        IN_HAND.set(key)
+        ON_WRITE.set(on_write)
         self.wakes.begin(key)
         if key in self.wakes.vanished:
             return await self._tell_vanished(key, self.wakes.vanished[key])
-        held = self.watches.own.store.get(key.namespace, key.name)
-        manifest = await self.watches.informers.whole(key, held)
-        if manifest is None:
+        if stored is None:
             self.wakes.forget(key)
             return ReconcileResult()
-        if Promise.CONDITIONS in self.rules.promises and await self._held.is_anothers(key, manifest):
-            return ReconcileResult(requeue=Requeue.SLOW)
-        work = _Pass(key, manifest, self.controller.watch.is_whole)
+        work = _Pass(key, stored.manifest, self.controller.watch.is_whole, on_write)
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
@@ -165,16 +161,12 @@ class ControllerPasses:
         try:
             await steps
         except NotFound:
-            result = work.result(None, Requeue.NO, echo=echo)  # the object is gone: its DELETED event is on the way
+            return work.result(None, Requeue.NO, echo=echo)  # the object is gone: its DELETED event is on the way
         except OperatorError as error:
-            result = work.result(error, _requeue_of_stopped(work, error), echo=echo)
-        else:
-            came = work.came
-            error_of, requeue = (None, Requeue.NO) if came is None else (came.error, came.requeue)
-            result = work.result(error_of, requeue, echo=echo)
-        await self._held.heard(work.key, result)
-        log_pass(work.key, result)
-        return result
+            return work.result(error, _requeue_of_stopped(work, error), echo=echo)
+        came = work.came
+        error_of, requeue = (None, Requeue.NO) if came is None else (came.error, came.requeue)
+        return work.result(error_of, requeue, echo=echo)
 
     async def _advance(self, work: _Pass) -> None:
         for _ in range(_MOST_STEPS):
@@ -206,14 +198,8 @@ class ControllerPasses:
         version = metadata(work.manifest).get("resourceVersion")
         patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
         manager = manager_of(self.controller)
-        work.manifest = await self.api.patch(work.key, patch, patch_type=PatchType.MERGE, field_manager=manager)
-        self._record(work, "remove finalizer" if step.last else "add finalizer", work.manifest)
-
-    def _record(self, work: _Pass, verb: str, answer: Manifest) -> None:
-        version = str(metadata(answer).get("resourceVersion", ""))
-        work.executed.append((verb, work.key))
-        work.written.append((work.key, version))
-        self.on_write(work.key, (work.key, version))
+        answer = await self.api.patch(work.key, patch, patch_type=PatchType.MERGE, field_manager=manager)
+        work.record("remove finalizer" if step.last else "add finalizer", answer)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -337,21 +323,18 @@ class ControllerPasses:
             change = status_to_write(
                 self.controller, work.manifest, came.conditions, result, generation, self.clock.now()
             )
-            if change is None:
+            if change is None or change.status is None:
                 return
             try:
-                answer = await self.api.apply_status(
-                    change.manifest, kind=self.kind, field_manager=manager_of(self.controller)
-                )
+                answer = await write_status(self.api, work.key.kind, change.status, manager_of(self.controller))
             except Stale:
                 live = await self.api.get(work.key)
                 if last or metadata(live).get("uid") != metadata(work.manifest).get("uid"):
                     raise
                 work.manifest = live
             else:
-                work.manifest = answer
-                work.decision = attrs.evolve(work.decision, status=change.manifest, transitions=change.transitions)
-                self._record(work, STATUS, answer)
+                work.decision = change
+                work.record(STATUS, answer)
                 for event in change.events:
                     await self.events.emit(event)
                 return

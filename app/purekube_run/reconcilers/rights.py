@@ -4,27 +4,26 @@ A role is printed from the declaration, so this already refuses a call that is n
 missing class attribute, and in tests too, where no role applies.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from typing import Final
 
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
+from purekube.controller.execute import OnWrite
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
 from purekube.ports.kube_api import left_of
 
-IN_HAND: Final[ContextVar[ObjectRef | None]] = ContextVar("object in hand", default=None)
-"""The object that a call is about, also in the tasks that it starts."""
+ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=None)
+"""The recorder of writes for the pass that a call belongs to, also in the tasks that the call starts."""
 
 
 class DeclaredRights:
-    """A layer that limits a controller to `verbs`. `on_write` is called for each write, with the object in hand."""
+    """A layer that limits a controller to `verbs`. Each write is recorded for the pass that makes it."""
 
     def __init__(self, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
         self._verbs = verbs
         self.name = name
-        self.on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
 
     def around(self, api: KubeApi) -> KubeApi:
         """Return `api` limited to the declaration."""
@@ -34,10 +33,10 @@ class DeclaredRights:
         """Pass on what is declared. Raises Forbidden for everything else."""
         self._check(request)
         answer = await proceed(request)
-        key = IN_HAND.get()
+        on_write = ON_WRITE.get()
         written = left_of(answer) if request.verb is KubeVerb.DELETE else answer
-        if key is not None and request.writes and written is not None:
-            self.on_write(key, (ref_of(written, request.kind), str(metadata(written).get("resourceVersion", ""))))
+        if on_write is not None and request.writes and written is not None:
+            on_write((ref_of(written, request.kind), str(metadata(written).get("resourceVersion", ""))))
         return answer
 
     def watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:

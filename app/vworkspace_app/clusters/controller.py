@@ -4,7 +4,7 @@ The object is created at the start if there is none and either the control plane
 (SEE-4). If a user deletes it afterwards, it is not created again before the next start.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import attrs
 import structlog
@@ -15,13 +15,17 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.timestamps import Instant
 from purekube.controller.execute import PassRules
-from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.queue.event_handlers import in_background
+from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
-from purekube_run.controller.informers import Informers
-from purekube_run.controller.worker_pool import Reconcile, WorkerPool
+from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.safety_net import SafetyNet
 from vworkspace_app.credentials.live import Live
+from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
@@ -56,72 +60,60 @@ class ClusterSettings:
     installation: Installation = PRINTED
 
 
-class ClusterController:
-    """A controller that reports the state of `informers` and of the agent, if there is one, through `api`."""
+@attrs.define(eq=False)
+class ClusterReconciler:
+    """The observation of `informers` and of the agent, if there is one, for the status of the Cluster objects."""
 
-    def __init__(
-        self,
-        api: KubeApi,
-        informers: Informers,
-        settings: ClusterSettings,
-        clock: Clock,
-        events: EventSink,
-        report: Callable[[], AgentReport] | None,
-        credentials: Live[Credentials],
-        make_driver: Callable[[Reconcile], WorkerPool],
-    ) -> None:
-        self._api = api
-        self._informers = informers
-        self._settings = settings
-        self._clock = clock
-        self._events = events
-        self._report = report
-        self._credentials = credentials
-        self._written: dict[str, Instant] = {}
-        self._offered = False
-        self.driver = make_driver(self.reconcile)
-        credentials.subscribe(lambda _: self.look())
-        for kind in (CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
-            runner = informers.find(kind)
-            if runner is not None:
-                runner.subscribe(lambda change: self.look() if self._concerns(change) else None)
+    api: KubeApi
+    informers: Informers
+    settings: ClusterSettings
+    clock: Clock
+    events: EventSink
+    report: Callable[[], AgentReport] | None
+    credentials: Live[Credentials]
+    _written: dict[str, Instant] = attrs.field(factory=dict, init=False)
+    _offered: bool = attrs.field(default=False, init=False)
 
-    async def run(self) -> None:
-        """Report until cancelled."""
-        self.look()
-        await self.driver.run()
+    def controller(self, writer: Writer, synced: Callable[[], Awaitable[None]]) -> Controller:
+        """Return the controller of Cluster objects; `synced` waits for the caches that the first report needs."""
+        reconciler = DecisionReconciler(
+            PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),
+            _read,
+            self._observe,
+            self.api,
+            self.events,
+            SafetyNet(self.informers, self.clock),
+            absent=self._offer,
+            concluded=self._concluded,
+        )
+        kinds = (CUSTOM_RESOURCE_DEFINITION, NAMESPACE)
+        return Controller(
+            "cluster",
+            CLUSTER,
+            reconciler,
+            self.informers,
+            For(self.informers.of(CLUSTER), self._keys_of, in_background),
+            writer,
+            watches=(Watches(self.informers.of(*kinds), self._keys_of, in_background),),
+            queue=Queue(workers=1),
+            synced=synced,
+            all_keys=self.keys,
+        )
 
-    def look(self) -> None:
-        """Enqueue the Cluster objects, since something in their status may have changed."""
-        for key in self._keys():
-            self.driver.enqueue(key)
-
-    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, execute, once. Raises errors of the port when the object cannot be created."""
-        manifest = self._informers.store(CLUSTER).get(None, key.name)
-        if manifest is None:
-            return await self._offer(key)
-        try:
-            source = read_cluster(manifest)
-        except ValidationProblems as error:
-            _log.warning("a Cluster object cannot be read", object=str(key), problems=str(error))
-            return ReconcileResult()
-        reconciler = PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER)
-        result = await run_pass(reconciler, source, self._posture(key), self._api, self._events)
+    def _concluded(self, key: ObjectRef, result: ReconcileResult) -> None:
         if result.written:
             self._written[key.name] = self._now()
-        return result
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
         """Create the object, once in the life of this process."""
-        endpoint = self._credentials.current.url
+        endpoint = self.credentials.current.url
         served = self._served(CLUSTER)
-        known = bool(endpoint) or self._report is None
+        known = bool(endpoint) or self.report is None
         if self._offered or not known or not served or any(True for _ in self._ours()):
             return ReconcileResult()
-        manifest = cluster_manifest(self._settings.cluster_id, endpoint)
+        manifest = cluster_manifest(self.settings.cluster_id, endpoint)
         try:
-            live = await self._api.create(manifest, kind=CLUSTER, field_manager=FIELD_MANAGER)
+            live = await self.api.create(manifest, kind=CLUSTER, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             # Its informer has not seen it yet, or the name belongs to a Cluster of another id.
             self._offered = True
@@ -131,12 +123,12 @@ class ClusterController:
         _log.info("made the Cluster object that reports this operator", object=str(key))
         return ReconcileResult(written=((key, str(metadata(live).get("resourceVersion", ""))),))
 
-    def _posture(self, key: ObjectRef) -> ClusterInventory:
-        settings, credentials = self._settings, self._credentials.current
+    async def _observe(self, key: ObjectRef, source: Cluster, stored: StoredObject) -> ClusterInventory:
+        settings, credentials = self.settings, self.credentials.current
         return ClusterInventory(
             cluster_id=settings.cluster_id,
             now=self._now(),
-            agent=None if self._report is None else self._report(),
+            agent=None if self.report is None else self.report(),
             window=settings.window,
             damping=settings.damping,
             watched=dict(self._watched()),
@@ -151,43 +143,47 @@ class ClusterController:
 
     def _exposure(self) -> Exposure:
         """Return the present weak points: of settings, of the policy of the Cluster objects, of namespaces."""
-        settings, clusters = self._settings, self._informers.store(CLUSTER)
+        settings, clusters = self.settings, self.informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
-        signed = settings.require_signed or bool(self._credentials.current.signing_key)
+        signed = settings.require_signed or bool(self.credentials.current.signing_key)
         signed = signed or required_by(clusters.objects(), settings.cluster_id).require_signed
-        unsigned = self._report is not None and not signed
+        unsigned = self.report is not None and not signed
         return exposure(settings.openings, self._unguarded(), policy, unsigned=unsigned)
 
     def _unguarded(self) -> Iterator[str]:
-        for namespace in self._informers.store(NAMESPACE).objects():
+        for namespace in self.informers.store(NAMESPACE).objects():
             if namespace_is_gated(namespace) and not get_path(namespace, "metadata", "labels", POD_SECURITY):
                 yield str(metadata(namespace).get("name"))
 
     def _watched(self) -> Iterator[tuple[Kind, Watched]]:
-        for runner in self._informers:
+        for runner in self.informers:
             trouble, failures = runner.trouble()
             yield runner.kind, Watched(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
         """Return whether a kind is served, by its definition; if definitions cannot be listed, by its own informer."""
-        definitions, runner = self._informers.find(CUSTOM_RESOURCE_DEFINITION), self._informers.find(kind)
+        definitions, runner = self.informers.find(CUSTOM_RESOURCE_DEFINITION), self.informers.find(kind)
         if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
         return kind.group in _BUILT_IN or is_served(kind, definitions.store)
 
     def _namespaces(self) -> Iterator[str]:
-        for namespace in self._informers.store(NAMESPACE).objects():
+        for namespace in self.informers.store(NAMESPACE).objects():
             if namespace_is_gated(namespace):
                 yield str(metadata(namespace).get("name"))
 
     def _ours(self) -> Iterator[Manifest]:
-        return of_cluster(self._informers.store(CLUSTER).objects(), self._settings.cluster_id)
+        return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
-    def _keys(self) -> Iterable[ObjectRef]:
+    def keys(self) -> Iterable[ObjectRef]:
         """Return every Cluster object of our id; the one to create if there is none."""
-        wanted = ref_of(cluster_manifest(self._settings.cluster_id, ""), CLUSTER)
+        wanted = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [wanted]
+
+    def _keys_of(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield the Cluster objects if the change may alter their status."""
+        yield from self.keys() if self._concerns(change) else ()
 
     def _concerns(self, change: CacheChange) -> bool:
         match change.ref.kind:
@@ -196,10 +192,20 @@ class ClusterController:
             case kind if kind == NAMESPACE:
                 return _guard(change.object) != _guard(change.old_object)
             case _:
-                return any(runner.kind.crd_name == change.ref.name for runner in self._informers)
+                return any(runner.kind.crd_name == change.ref.name for runner in self.informers)
 
     def _now(self) -> Instant:
-        return Instant(self._clock.now(), self._clock.monotonic())
+        return Instant(self.clock.now(), self.clock.monotonic())
+
+
+def _read(stored: StoredObject) -> Cluster | None:
+    try:
+        return read_cluster(stored.manifest)
+    except ValidationProblems as error:
+        _log.warning(
+            "a Cluster object cannot be read", object=str(ref_of(stored.manifest, CLUSTER)), problems=str(error)
+        )
+        return None
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
@@ -210,20 +216,3 @@ def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
     """Yield the Cluster objects of this cluster."""
     return (cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id)
-
-
-def by_spec(keys_of: Callable[[CacheChange], Iterator[ObjectRef]]) -> Callable[[CacheChange], Iterator[ObjectRef]]:
-    """Return `keys_of` restricted to changes beyond the status: the heartbeat wakes no object."""
-
-    def keys(change: CacheChange) -> Iterator[ObjectRef]:
-        before = change.old_object
-        gone = change.type is ChangeType.DELETED
-        if (
-            not gone
-            and before is not None
-            and metadata(before).get("generation") == metadata(change.object).get("generation")
-        ):
-            return iter(())
-        return keys_of(change)
-
-    return keys

@@ -1,6 +1,5 @@
 """`box run`: run the operators of some box files, and nothing else."""
 
-import random
 from collections.abc import Sequence
 
 import structlog
@@ -8,10 +7,9 @@ import structlog
 from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
-from purekube.composites.composite import Composite
 from purekube.versions import Converter
-from purekube_run.composites.running import CompositeOptions, Composites, refuse_shared_kinds
-from vworkspace_app.commands.run_alone import MakeRunnable, Surroundings, run_alone
+from purekube_run.composites.controllers import refuse_shared_kinds
+from vworkspace_app.commands.extensions_run import run_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
 
@@ -23,9 +21,8 @@ def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[
     tell_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
-    makers = [composites_in(composites, settings.workers, namespaces)]
-    served = ServedKinds.of(boxes)
-    run_alone(settings, makers, served, boxes=[box.name for box in boxes], kinds=[box.kind.crd_name for box in boxes])
+    names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
+    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, {"boxes": names, "kinds": kinds})
 
 
 def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
@@ -44,15 +41,3 @@ def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> 
         told = f"conversion of {', '.join(one.spokes)}"
         remedy = "give --webhook-listen and --webhook-certificates"
         _log.warning("the kind needs a webhook that is not served", kind=one.kind, needs=told, remedy=remedy)
-
-
-def composites_in(composites: Sequence[Composite], workers: int, namespaces: Sequence[str] = ()) -> MakeRunnable:
-    """Return a function that makes the runtime of these parent kinds from what the process has."""
-
-    def make(has: Surroundings) -> Composites:
-        options = CompositeOptions(
-            random.random, workers, has.run_id, has.telemetry.observer, namespaces=tuple(namespaces)
-        )
-        return Composites(has.api, has.clock, composites, has.events, options)
-
-    return make

@@ -14,9 +14,8 @@ from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
 from purekube_run.trials.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
-from vworkspace_app.commands.box_run import composites_in, tell_unconverted
-from vworkspace_app.commands.controllers_run import controllers_in
-from vworkspace_app.commands.run_alone import run_alone
+from vworkspace_app.commands.box_run import tell_unconverted
+from vworkspace_app.commands.extensions_run import run_extensions
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
@@ -33,13 +32,11 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
     Raises CommandError for a controller that cannot be loaded, and a cluster that cannot be named.
     """
     loaded = load_controllers(names)
-    makers = [composites_in(loaded.composites, settings.workers, namespaces)] if loaded.pure else []
-    if loaded.given:
-        makers.append(controllers_in(loaded.given))
     kinds = [one.kind.crd_name for one in loaded.resources]
     webhooks = ServedKinds.of((), check_kinds(loaded.resources))
     tell_unconverted(settings, webhooks.converters)
-    run_alone(settings, makers, webhooks, controllers=list(loaded.names), kinds=kinds)
+    starting = {"controllers": list(loaded.names), "kinds": kinds}
+    run_extensions(settings, loaded.composites, loaded.given, webhooks, namespaces, starting)
 
 
 def listed() -> str:

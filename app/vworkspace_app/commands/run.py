@@ -1,48 +1,29 @@
 """`run`: run the operator, in a cluster or outside it."""
 
-from functools import partial
-
 import anyio
 import structlog
 
-from purekube.apimachinery.errors import OperatorError
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
 from purekube.ports import KubeApi
-from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_boxes, runnable
-from purekube_run.composites.running import refuse_shared_kinds
-from purekube_run.process import logs
-from purekube_run.process.errors import CommandError
-from purekube_run.process.machine import Machine
+from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.secret_masking import SecretMask
-from purekube_run.process.signals import beside, run_until_stopped, unless
+from purekube_run.process.signals import unless
 from purekube_run.reconcilers.loading import load_controllers
 from purekube_run.trials.round_trips import check_kinds
-from vworkspace_app import VERSION
 from vworkspace_app.commands.box_run import tell_unconverted, tell_unserved
+from vworkspace_app.commands.process import Process, configure_log, run_process
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.manager.configuration import operator_settings
-from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.startup import first_credentials
-from vworkspace_app.observability import (
-    LatestStats,
-    Metrics,
-    MetricsTelemetry,
-    ProcessStats,
-    application,
-)
-from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.operations.template_files import read_templates
-from vworkspace_app.page.links import STREAMS
-from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.shapes import seconds_of
-from vworkspace_app.settings.table import PageAccess, shard_in
+from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
@@ -56,72 +37,51 @@ _log = structlog.get_logger("operator")
 
 def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
-    log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
+    log = configure_log(settings)
     templates = read_templates(settings.templates)
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
     composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
     kinds = ServedKinds.of(boxes, converters)
     refuse_shared_kinds(composites, (*OPERATORS, *loaded.writers))
-    try:
-        config = load_config(settings.kubeconfig)
-    except OperatorError as error:
-        raise CommandError(error.message) from error
-    if config.user is not None:
-        log.secrets.add(config.user.token, config.user.password)
+    shard = shard_in(settings)
 
-    machine, shard = Machine(), shard_in(settings)
-    clock = machine.clock
-    latest = LatestStats(ProcessStats(clock.monotonic()))
-    metrics = Metrics(latest, clock.monotonic, config.cluster.server)
-    telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
-    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask, settings.page_hosts)
-    connect = partial(KubeApiClient, config)
-
-    async def work(stop: anyio.Event) -> None:
+    async def work(process: Process, stop: anyio.Event) -> None:
+        source = _source(settings, process.api)
+        # One shard registers the cluster; the others wait for the Secret that it writes.
+        registers = process.election.elected if shard.is_first else anyio.sleep_forever
+        begun = await unless(
+            stop, first_credentials(process.api, source, process.server, registers, process.machine.clock)
+        )
+        if begun is None:
+            return
+        credentials, installation = begun
+        log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
+        _hide(log.secrets, credentials)
+        tell_unserved(settings, boxes)
+        tell_unconverted(settings, converters)
+        _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
+        decided = operator_settings(settings, credentials.cluster_id, templates, installation)
+        live = Live(credentials)
+        live.subscribe(lambda fresh: _hide(log.secrets, fresh))
+        agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
         async with (
-            leader_election(settings, connect, machine) as election,
-            connect(observe=metrics.request, before_write=election.before_write) as api,
-            beside(telemetry.run),
+            webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds),
+            production_manager(
+                process.api,
+                decided,
+                source,
+                live,
+                agent=agent if settings.agent and shard.is_first else None,
+                election=process.election,
+                telemetry=process.telemetry,
+                composites=composites,
+                controllers=loaded.given,
+                machine=process.machine,
+            ) as manager,
         ):
-            page.ask(api)
-            source = _source(settings, api)
-            # One shard registers the cluster; the others wait for the Secret that it writes.
-            registers = election.elected if shard.is_first else anyio.sleep_forever
-            begun = await unless(stop, first_credentials(api, source, config.cluster.server, registers, clock))
-            if begun is None:
-                return
-            credentials, installation = begun
-            log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
-            _hide(log.secrets, credentials)
-            tell_unserved(settings, boxes)
-            tell_unconverted(settings, converters)
-            _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
-            decided = operator_settings(settings, credentials.cluster_id, templates, installation)
-            live = Live(credentials)
-            live.subscribe(lambda fresh: _hide(log.secrets, fresh))
-            agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
-            async with (
-                webhooks(settings, decided.decisions, decided.templates, metrics, kinds),
-                production_manager(
-                    api,
-                    decided,
-                    source,
-                    live,
-                    agent=agent if settings.agent and shard.is_first else None,
-                    election=election,
-                    telemetry=page.beside(telemetry, clock),
-                    composites=composites,
-                    controllers=loaded.given,
-                    machine=machine,
-                ) as manager,
-            ):
-                await manager.run(stop)
+            await manager.run(stop)
 
-    grace = seconds_of(settings.grace_period)
-    served = application(latest, metrics, clock.monotonic, page.routes)
-    with probes(settings.listen, served, streams=STREAMS):
-        run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
-    _log.info("stopped")
+    run_process(settings, log, work)
 
 
 def _hide(secrets: SecretMask, credentials: Credentials) -> None:

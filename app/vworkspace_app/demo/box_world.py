@@ -23,14 +23,15 @@ from purekube.boxes.child_kinds import child_kinds
 from purekube.boxes.decide import composite_of
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
-from purekube_run.composites.running import CompositeOptions, Composites
 from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.clock import SystemClock
+from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.manager.telemetry import Components, components_of_composites
+from vworkspace_app.manager.telemetry import Components, components_of_extensions
 
 FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
 """The box of the story; `examples/boxes/webapp.yaml` is the same."""
@@ -85,17 +86,14 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         clock = SystemClock()
         events = BackgroundEvents(api, clock, instance="demo")
-        boxes = Composites(api, clock, [composite_of(box)], events, CompositeOptions(random.random))
-        attach(components_of_composites(boxes, events))
+        options = ManagerOptions(random.random)
+        boxes = ExtensionManager(api, clock, events, options, composites=[composite_of(box)])
+        attach(components_of_extensions(boxes, events))
         spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await open_group(stack)
         working.start_soon(spectator.run)
         working.start_soon(events.run)
-        working.start_soon(boxes.run, _elected)
+        working.start_soon(boxes.run)
         await boxes.wait_ready()
         yield BoxScene(box, cluster, spectator, kubeconfig, urls[0], admin)
-
-
-async def _elected() -> None:
-    """Return at once, since there is only one process."""

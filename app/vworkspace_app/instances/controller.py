@@ -1,8 +1,8 @@
 """The ApplicationInstance controller: from a key to a snapshot, a decision, and its execution (REC-1)."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import lru_cache, partial
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import TypeAlias
 
 import attrs
 import msgspec
@@ -13,18 +13,16 @@ from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITI
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange
-from purekube.controller.informer.outline import OUTLINE, is_outline
-from purekube.controller.queue.event_handlers import owners_of_kind
-from purekube.controller.queue.read_your_writes import ObjectVersion
-from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.informer.outline import is_outline
+from purekube.controller.queue.event_handlers import by_spec, owners_of_kind, verdict_first, when_defined
 from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
-from purekube_run.controller.held_status import HeldStatuses
-from purekube_run.controller.informers import Informers
-from purekube_run.controller.observer import report_nothing
-from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
+from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -33,6 +31,7 @@ from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.unreadable import Unreadable, readable
+from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
@@ -45,7 +44,6 @@ from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.operations.override import release_request
 
 RELEASE_INDEX = "release"
-_OUTLINE: Final = OUTLINE.encode()
 
 InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
 
@@ -57,60 +55,59 @@ def release_names(manifest: Manifest) -> Iterator[str]:
         yield f"{metadata(manifest).get('namespace')}/{name}"
 
 
-@attrs.define
-class InstanceController:
-    """A controller that reconciles ApplicationInstances from the caches of `informers`, writing through `api`."""
+@attrs.define(eq=False)
+class InstanceReconciler:
+    """The observation of ApplicationInstances from the caches of `informers`, and the changes that concern each."""
 
     api: KubeApi
     informers: Informers
     settings: Settings
     clock: Clock
     events: EventSink
-    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
-    """The callback for each object that is not for this operator."""
-    net: SafetyNet = attrs.field(init=False)
-    held: HeldStatuses = attrs.field(init=False)
-    _in_force: Settings = attrs.field(init=False)
-    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """The callback for each write for a key, made as soon as it is answered (RUN-3)."""
     is_backlogged: Callable[[], bool] = lambda: False
     """A function that returns whether other keys wait: then the first status of an instance may wait for a second."""
+    _in_force: Settings = attrs.field(init=False)
+    _unmanaged: UnmanagedReports = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._in_force = self.settings
-        self.net = SafetyNet(self.informers, self.clock)
-        self.held = HeldStatuses(self.api, self.events)
+        self._unmanaged = UnmanagedReports(self.events)
 
-    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, execute, once. Raises errors of the port from live reads only."""
-        raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
-        if raw is None:
-            self.net.forget(key)
-            return ReconcileResult()
-        source = await self._source(key, raw)
-        if source is None:
-            return ReconcileResult()  # its DELETED event is on the way
-        if not is_managed(source.metadata):
-            await self.tell_unmanaged(key, msgspec.json.decode(raw))
+    def controller(self, writer: Writer, workers: int, resync: float) -> Controller:
+        """Return the controller of ApplicationInstances."""
+        reconciler = DecisionReconciler(
+            PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True),
+            _read_stored,
+            self._observe,
+            self.api,
+            self.events,
+            SafetyNet(self.informers, self.clock),
+            depends_on=self._depends_on,
+            is_under_way=lambda source, result: is_reconciling(result.status, readable(source).status.conditions),
+            is_backlogged=self.is_backlogged,
+        )
+        informers = self.informers
+        return Controller(
+            "applicationinstance",
+            APPLICATION_INSTANCE,
+            reconciler,
+            informers,
+            For(informers.of(APPLICATION_INSTANCE)),
+            writer,
+            watches=(
+                Watches(informers.of(*FLUX_KINDS, CONFIG_MAP), self.keys_of_downstream, verdict_first),
+                Watches(informers.of(OPERATION), self.keys_of_operation),
+                Watches(informers.of(NAMESPACE), self.keys_of_namespace),
+                Watches(informers.of(CLUSTER), by_spec(self.all_keys)),
+                Watches(informers.of(CUSTOM_RESOURCE_DEFINITION), when_defined(FLUX_KINDS, self.all_keys)),
+            ),
+            queue=Queue(workers),
+            resync=resync,
+            synced=informers.wait_for_sync,
+        )
+
+    def _depends_on(self, key: ObjectRef, source: InstanceSource) -> Iterable[ObjectRef]:
         instance = readable(source)
-        await self.net.look_if_due(key, partial(self._read_anew, key, instance))
-        observed = await self._observe(source)
-        reconciler = PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
-        on_write = partial(self.on_write, key)
-        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write, self.is_backlogged)
-        await self.held.heard(key, result)
-        log_pass(key, result)
-        under_way = is_reconciling(result.status, instance.status.conditions)
-        return self.net.until_next(key, result, under_way=under_way)
-
-    async def _source(self, key: ObjectRef, raw: bytes) -> InstanceSource | None:
-        """Return the instance, read live if the cache holds only its outline."""
-        if _OUTLINE not in raw:
-            return _read_raw(raw)
-        whole = await self.informers.whole(key, msgspec.json.decode(raw))
-        return None if whole is None else _read(whole)
-
-    def _read_anew(self, key: ObjectRef, instance: ApplicationInstance) -> Iterable[ObjectRef]:
         return dict.fromkeys((key, *watched_refs(instance), *self._owned_refs(instance)))
 
     def _owned_refs(self, instance: ApplicationInstance) -> Iterator[ObjectRef]:
@@ -138,8 +135,10 @@ class InstanceController:
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
 
-    async def _observe(self, source: InstanceSource) -> InstanceObserved:
+    async def _observe(self, key: ObjectRef, source: InstanceSource, stored: StoredObject) -> InstanceObserved:
         instance = readable(source)
+        if not is_managed(instance.metadata):
+            await self._unmanaged.report(key, stored.manifest)
         if instance.metadata.deletion_timestamp is not None:
             # An object being deleted, whose finalizer comes off at the end, is decided on live reads: a cache may be
             # outdated.
@@ -226,12 +225,12 @@ class InstanceController:
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
         """Yield every instance, since a kind appeared or disappeared, or the policy changed."""
-        yield from self.keys()
-
-    def keys(self) -> Iterator[ObjectRef]:
-        """Yield every instance."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+
+def _read_stored(stored: StoredObject) -> InstanceSource:
+    return _read_raw(stored.raw) if stored.live is None else _read(stored.live)
 
 
 @lru_cache(maxsize=64)

@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from purekube_run.controller.manager import Election
     from vworkspace_app.manager.agent import AgentOptions
-    from vworkspace_app.manager.manager import Election, Manager
+    from vworkspace_app.manager.manager import Manager
     from vworkspace_app.manager.production import production_manager
     from vworkspace_app.manager.settings import OperatorSettings
 
@@ -19,7 +20,7 @@ __all__ = [
 
 _MODULES: Final = {
     "AgentOptions": "vworkspace_app.manager.agent",
-    "Election": "vworkspace_app.manager.manager",
+    "Election": "purekube_run.controller.manager",
     "Manager": "vworkspace_app.manager.manager",
     "OperatorSettings": "vworkspace_app.manager.settings",
     "production_manager": "vworkspace_app.manager.production",

@@ -18,7 +18,6 @@ from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_app.manager.caches import informer_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
@@ -89,11 +88,11 @@ class ManagedAgent:
             on_change=on_change,
             on_result=on_result,
         )
-        informer_of(informers, CLUSTER).subscribe(lambda _: self._secure())
+        informers[CLUSTER].subscribe(lambda _: self._secure())
         credentials.subscribe(lambda _: self._secure())
         credentials.subscribe(self._hurry)
         for kind in (APPLICATION_INSTANCE, OPERATION):
-            informer_of(informers, kind).subscribe(self._saw)
+            informers[kind].subscribe(self._saw)
 
     def report(self) -> AgentReport:
         """Return the report on the agent for the Cluster's status."""
@@ -141,7 +140,7 @@ class ManagedAgent:
         def wish() -> None:
             rotation.set_cluster_requests(rotation_requests(clusters(), self._cluster_id))
 
-        informer_of(self._informers, CLUSTER).subscribe(lambda _: wish())
+        self._informers[CLUSTER].subscribe(lambda _: wish())
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:

@@ -23,8 +23,8 @@ from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.definitions import slim_definition
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.controller.informers import Informers
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
+from vworkspace_app.operations.controller import ENGINE_KINDS
 from vworkspace_app.operations.index import OPERATION_INDEXES
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
@@ -38,16 +38,7 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
-from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
-
-_SOURCE_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART)
-FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
-ENGINE_KINDS = engine_kinds()
-AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*LOOKED_UP_KINDS, *ENGINE_KINDS)))
-"""Kinds whose objects may keep an Operation from starting.
-
-A HelmRelease is not among them: its instance's status changes.
-"""
+from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
 
 _WITHOUT: Final = InformerPolicy(optional=True)
 """The policy for kinds of a single engine: Operations read them live, and report missing rights themselves."""
@@ -61,13 +52,6 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     **dict.fromkeys(LOOKED_UP_KINDS, slim_engine_object),
 }
 """The projections of kinds that many users of a cluster create objects of."""
-
-
-def informer_of(informers: Informers, kind: Kind) -> InformerRunner:
-    """Return the informer of a kind that the manager watches."""
-    informer = informers.find(kind)
-    assert informer is not None, f"no informer of {kind.kind}"
-    return informer
 
 
 @attrs.frozen

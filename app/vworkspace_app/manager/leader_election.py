@@ -7,8 +7,8 @@ import anyio
 
 from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence
+from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
-from vworkspace_app.manager.manager import Election
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import lease_policy, shard_in
 

@@ -6,13 +6,14 @@ from typing import Protocol
 import attrs
 
 from purekube.controller.shard import WHOLE, Shard
-from purekube_run.composites.running import Composites, RunningComposite
+from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.reconcilers.running import RunningController
+from purekube_run.reconcilers.extensions import ExtensionManager
+from purekube_run.reconcilers.passes import ControllerPasses
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.credentials.secret import Credentials
@@ -34,14 +35,14 @@ class Components:
     leases: Callable[[], tuple[tuple[str, bool], ...]]
     shard: Shard = WHOLE
     further: tuple[InformerRunner, ...] = ()
-    composites: tuple[RunningComposite, ...] = ()
-    controllers: tuple[RunningController, ...] = ()
+    composites: tuple[CompositeReconciler, ...] = ()
+    controllers: tuple[ControllerPasses, ...] = ()
 
 
-def components_of_composites(
-    running: Composites, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+def components_of_extensions(
+    running: ExtensionManager, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
 ) -> Components:
-    """Return the components of a process that runs composites and nothing else."""
+    """Return the components of a process that runs extensions and nothing else."""
     return Components(
         Informers(()),
         running.worker_pools,
@@ -50,7 +51,8 @@ def components_of_composites(
         None,
         leases,
         further=tuple(running.informers),
-        composites=running.running,
+        composites=running.extensions.composites,
+        controllers=running.extensions.python,
     )
 
 

@@ -12,10 +12,9 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
-from purekube.composites.blocked_pass import RETRYING
 from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from purekube.composites.parent import STANDARD
-from purekube.controller.blocked_pass import BlockedCause
+from purekube.controller.blocked_pass import RETRYING, BlockedCause
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.graph.account import GraphReason
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE

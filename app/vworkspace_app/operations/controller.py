@@ -4,34 +4,36 @@ Irreversible steps are decided on a live view (`needs_live_view`), everything el
 target are decided one at a time: the queue uses the `exclusion_key`, and the live view shows earlier writes (OPS-5).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+)
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.queue.read_your_writes import ObjectVersion
-from purekube.controller.reconcile import ReconcileResult, run_pass
+from purekube.controller.queue.event_handlers import Urgency, what_is_begun, when_defined
+from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
-from purekube_run.controller.held_status import HeldStatuses
-from purekube_run.controller.informers import Informers
-from purekube_run.controller.observer import report_nothing
-from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.controller.safety_net import SafetyNet
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
+from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.codec import read_operation
-from vworkspace_core.api.kinds import OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.own_status import OWN_STATUS
@@ -41,7 +43,7 @@ from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import first_ahead, standing_of
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.engines import LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
 from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_view, reconcile_operation
@@ -51,6 +53,14 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
+ENGINE_KINDS: Final = engine_kinds()
+AWAITED_KINDS: Final = (NAMESPACE, *dict.fromkeys((*LOOKED_UP_KINDS, *ENGINE_KINDS)))
+"""Kinds whose objects may keep an Operation from starting.
+
+A HelmRelease is not among them: its instance's status changes.
+"""
+_QUEUE_NEWS: Final = Urgency(after=2.0)
+"""The delay before an Operation's status reports a shorter queue: a long queue is not read again at each step."""
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 
@@ -69,9 +79,9 @@ class ApprovalChecks:
     namespace: str = "vworkspace-system"
 
 
-@attrs.define
-class OperationController:
-    """A controller that reconciles Operations from the caches of `informers`, writing through `api`."""
+@attrs.define(eq=False)
+class OperationReconciler:
+    """The observation of Operations from the caches of `informers`, and the changes that concern each."""
 
     api: KubeApi
     informers: Informers
@@ -80,52 +90,56 @@ class OperationController:
     events: EventSink
     approvals: ApprovalChecks = attrs.field(factory=ApprovalChecks)
     templates: Templates = attrs.field(factory=builtin_templates)
-    tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
-    """The callback for each object that is not for this operator."""
-    net: SafetyNet = attrs.field(init=False)
-    held: HeldStatuses = attrs.field(init=False)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
-    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """The callback for each write for a key, made as soon as it is answered (RUN-3)."""
+    _unmanaged: UnmanagedReports = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.net = SafetyNet(self.informers, self.clock)
-        self.held = HeldStatuses(self.api, self.events)
+        self._unmanaged = UnmanagedReports(self.events)
 
-    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, execute, once.
+    def controller(self, writer: Writer, workers: int, resync: float) -> Controller:
+        """Return the controller of Operations."""
+        reconciler = DecisionReconciler(
+            PassRules(OPERATION, _read, self._decide, FIELD_MANAGER, FINALIZER),
+            lambda stored: _read(stored.manifest),
+            self._observe,
+            self.api,
+            self.events,
+            SafetyNet(self.informers, self.clock),
+            depends_on=self._depends_on,
+            is_under_way=_is_running,
+            absent=self._forget,
+        )
+        informers = self.informers
+        return Controller(
+            "operation",
+            OPERATION,
+            reconciler,
+            informers,
+            For(informers.of(OPERATION), self.keys_of_operation),
+            writer,
+            watches=(
+                Watches(informers.of(OPERATION), self.keys_behind, lambda _: _QUEUE_NEWS),
+                Watches(informers.of(*ENGINE_KINDS), self.keys_of_engine_object, what_is_begun),
+                Watches(informers.of(*AWAITED_KINDS), self.keys_awaiting),
+                Watches(informers.of(APPLICATION_INSTANCE), self.keys_of_target),
+                Watches(informers.of(NAMESPACE), self.keys_of_namespace),
+                Watches(informers.of(CUSTOM_RESOURCE_DEFINITION), when_defined(ENGINE_KINDS, self.open_keys)),
+            ),
+            queue=Queue(workers, exclusion_key=self.exclusion_key),
+            resync=resync,
+            synced=informers.wait_for_sync,
+        )
 
-        Raises errors of the port from live reads, Permanent for an unreadable status.
-        """
-        manifest = await self.informers.whole(key, self.informers.store(OPERATION).get(key.namespace, key.name))
-        if manifest is None:
-            self.net.forget(key)
-            self.awaited.awaits(key, ())
-            return ReconcileResult()
-        source = _read(manifest)
-        if not is_managed(source.metadata):
-            await self.tell_unmanaged(key, manifest)
-        if isinstance(source, Unreadable):
-            _refuse_unknown_past(source)
-        context = self._context()
-        operation = readable(source)
-        await self.net.look_if_due(key, partial(self._read_anew, key, operation, context))
-        self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
-        observed = await self._observe(source, context)
-        context = await self._with_spent_approval(source, observed, context)
-        reconciler = PassRules(OPERATION, _read, partial(self._decide, context), FIELD_MANAGER, FINALIZER)
-        on_write = partial(self.on_write, key)
-        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
-        await self.held.heard(key, result)
-        log_pass(key, result)
-        phase = get_path(result.status, "status", "phase") if result.status is not None else operation.status.phase
-        return self.net.until_next(key, result, under_way=phase == Phase.RUNNING)
+    async def _forget(self, key: ObjectRef) -> ReconcileResult:
+        self.awaited.awaits(key, ())
+        return ReconcileResult()
 
-    def _read_anew(self, key: ObjectRef, operation: Operation, context: OperationContext) -> Iterable[ObjectRef]:
+    def _depends_on(self, key: ObjectRef, source: OperationSource) -> Iterable[ObjectRef]:
         """Return the objects that a run depends on."""
+        operation = readable(source)
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
-        return dict.fromkeys((key, target, *lookups(operation, context, live)))
+        return dict.fromkeys((key, target, *lookups(operation, self._context(), live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
         """Yield objects without our label that may keep the Operation from starting; none once it has started."""
@@ -141,41 +155,54 @@ class OperationController:
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
-    def _context(self) -> OperationContext:
-        """Return the context at the beginning of a pass, in which no approval has been used yet."""
+    def _context(self, claims: Claims | None = None) -> OperationContext:
+        """Return the context of a decision; without `claims` that of a pass that has used no approval yet."""
         approvals = self.approvals
-        claims = Claims(
-            approvals.secret(), self.settings.cluster_id, approvals.required_bindings, approvals.skew(), Ledger()
-        )
+        if claims is None:
+            bindings = approvals.required_bindings
+            claims = Claims(approvals.secret(), self.settings.cluster_id, bindings, approvals.skew(), Ledger())
         return OperationContext(
             self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
         )
 
-    def _decide(self, context: OperationContext, source: OperationSource, observed: OperationObserved) -> Decision:
-        context = attrs.evolve(context, now=self.clock.now())
+    def _decide(self, source: OperationSource, observed: OperationObserved) -> Decision:
+        context = self._context(observed.claims)
         if isinstance(source, Unreadable):
             return decide_unreadable_operation(source, observed, context)
         return reconcile_operation(source, observed, context)
 
-    async def _with_spent_approval(
-        self, source: OperationSource, observed: OperationObserved, context: OperationContext
-    ) -> OperationContext:
-        """Record an approval as used before the run that it starts, and return the context with it.
+    async def _observe(self, key: ObjectRef, source: OperationSource, stored: StoredObject) -> OperationObserved:
+        """Return the snapshot with the claims that every decision of the pass uses.
 
-        If recording fails, the context carries the error.
+        Raises errors of the port from live reads, Permanent for an unreadable status.
+        """
+        if not is_managed(source.metadata):
+            await self._unmanaged.report(key, stored.manifest)
+        if isinstance(source, Unreadable):
+            _refuse_unknown_past(source)
+        context = self._context()
+        self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
+        observed = await self._observe_objects(readable(source), context)
+        return attrs.evolve(observed, claims=await self._claims_with_spent_approval(source, observed, context))
+
+    async def _claims_with_spent_approval(
+        self, source: OperationSource, observed: OperationObserved, context: OperationContext
+    ) -> Claims:
+        """Record an approval as used before the run that it starts, and return the claims with it.
+
+        If recording fails, the claims carry the error.
         """
         spending = None if isinstance(source, Unreadable) else approval_to_spend(source, observed, context)
         if spending is None:
-            return context
+            return context.claims
         try:
             ledger = await SpentApprovals(self.api, self.approvals.namespace).spend(spending, self.clock.now())
-            claims = attrs.evolve(context.claims, ledger=ledger)
+            return attrs.evolve(context.claims, ledger=ledger)
         except OperatorError as error:
-            claims = attrs.evolve(context.claims, trouble=error.message)
-        return attrs.evolve(context, claims=claims)
+            return attrs.evolve(context.claims, trouble=error.message)
 
-    async def _observe(self, source: OperationSource, context: OperationContext) -> OperationObserved:
-        operation = readable(source)
+    async def _observe_objects(self, operation: Operation, context: OperationContext) -> OperationObserved:
+        """Return the snapshot from the caches, or a live one for an irreversible step."""
         observed = await self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
@@ -264,11 +291,6 @@ class OperationController:
                 meta = manifest["metadata"]
                 yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
 
-    def keys(self) -> Iterator[ObjectRef]:
-        """Yield every Operation."""
-        for namespace, name in self.informers.store(OPERATION).names():
-            yield ObjectRef(OPERATION, namespace, name)
-
     def _found(self, index: str, value: str) -> Iterator[ObjectRef]:
         for namespace, name in self.informers.store(OPERATION).indexed_names(index, value):
             yield ObjectRef(OPERATION, namespace, name)
@@ -279,6 +301,12 @@ def _read(manifest: Manifest) -> OperationSource:
         return read_operation(OWN_STATUS.without_foreign_conditions(manifest))
     except ValidationProblems as error:
         return unreadable_operation(manifest, error)
+
+
+def _is_running(source: OperationSource, result: ReconcileResult) -> bool:
+    written = result.status
+    phase = readable(source).status.phase if written is None else get_path(written, "status", "phase")
+    return bool(phase == Phase.RUNNING)
 
 
 def _refuse_unknown_past(source: Unreadable[Operation]) -> None:

@@ -169,12 +169,12 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
     for kind in OWN_KINDS:
         if kind.crd_name == resource and components.informers.find(kind) is not None:
             return await of_own_kind(components.informers, kind, namespace, name)
-    for running in components.composites:
-        if running.controller.composite.kind.crd_name == resource:
-            return of_composite(running, namespace, name)
-    for controller in components.controllers:
-        if controller.watches.own.kind.crd_name == resource:
-            return await of_controller(controller, namespace, name)
+    for reconciler in components.composites:
+        if reconciler.composite.kind.crd_name == resource:
+            return of_composite(reconciler, namespace, name)
+    for passes in components.controllers:
+        if passes.watches.own.kind.crd_name == resource:
+            return await of_controller(passes, namespace, name)
     return None
 
 

@@ -18,10 +18,10 @@ from purekube.controller.informer.outline import is_outline
 from purekube.controller.informer.store import ObjectStore
 from purekube.reconcilers.controllers import Promise, promises_of
 from purekube_run.composites.caches import OWNER
-from purekube_run.composites.running import RunningComposite
+from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
-from purekube_run.reconcilers.running import RunningController
+from purekube_run.reconcilers.passes import ControllerPasses
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE
@@ -80,27 +80,26 @@ async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> di
     return found
 
 
-def of_composite(running: RunningComposite, namespace: str | None, name: str) -> CachedObject | None:
+def of_composite(reconciler: CompositeReconciler, namespace: str | None, name: str) -> CachedObject | None:
     """Return a parent with the objects that its controller's decision reads; None if it is not in the caches."""
-    controller = running.controller
-    composite = controller.composite
-    manifest = controller.informers.store(composite.kind).get(namespace, name)
+    composite = reconciler.composite
+    manifest = reconciler.informers.store(composite.kind).get(namespace, name)
     if manifest is None:
         return None
     uid = str(metadata(manifest).get("uid") or "")
     objects: dict[ObjectRef, Manifest] = {
         ref_of(live, kind): live
         for kind in composite.child_kinds
-        for live in controller.informers.store(kind).indexed(OWNER, uid)
+        for live in reconciler.informers.store(kind).indexed(OWNER, uid)
     }
     parent = composite.read(manifest)
     for external, ref in composite.external_refs(parent):
-        if external.watch and (live := controller.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
+        if external.watch and (live := reconciler.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
             objects[ref] = live
     if any(map(is_outline, (manifest, *objects.values()))):
         return CachedObject(composite.kind, manifest, objects)  # an outline lacks the fields that an explanation needs
-    missing = frozenset(kind for kind in composite.child_kinds if _is_missing(controller.informers, kind))
-    observed = Snapshot(None, objects, missing, peers=controller.peers(parent))
+    missing = frozenset(kind for kind in composite.child_kinds if _is_missing(reconciler.informers, kind))
+    observed = Snapshot(None, objects, missing, peers=reconciler.peers(parent))
     return CachedObject(composite.kind, manifest, objects, composite, observed)
 
 
@@ -109,14 +108,14 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
     return runner is not None and runner.missing
 
 
-async def of_controller(running: RunningController, namespace: str | None, name: str) -> CachedObject | None:
+async def of_controller(passes: ControllerPasses, namespace: str | None, name: str) -> CachedObject | None:
     """Return an object of a reconciler in Python, with the objects it owns; None if it is not in the caches."""
-    own = running.watches.own
+    own = passes.watches.own
     manifest = own.store.get(namespace, name)
     if manifest is None:
         return None
     uid, found = str(metadata(manifest).get("uid") or "").encode(), dict[ObjectRef, Manifest]()
-    for runner in dict.fromkeys(running.watches.owned) if uid else ():
+    for runner in dict.fromkeys(passes.watches.owned) if uid else ():
         found |= await _holding(runner.store, namespace, uid)
     return CachedObject(own.kind, manifest, found)
 
@@ -124,6 +123,6 @@ async def of_controller(running: RunningController, namespace: str | None, name:
 def fleet_informers(components: Components) -> Iterator[InformerRunner]:
     """Return the informers of the kinds that have rows: our own, and those whose status a controller here writes."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
-    found += [one.controller.informers.find(one.controller.composite.kind) for one in components.composites]
+    found += [one.informers.find(one.composite.kind) for one in components.composites]
     found += [one.watches.own for one in components.controllers if Promise.CONDITIONS in promises_of(one.controller)]
     return (runner for runner in found if runner is not None)

@@ -14,13 +14,18 @@ import attrs
 from purekube.apimachinery.conditions import Transition, Wanted
 from purekube.apimachinery.errors import Forbidden, OperatorError, Right
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, ref_of
-from purekube.apimachinery.meta import Condition, condition_json
+from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from purekube.apimachinery.nesting import LEVELS
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, event_of, status_change
 from purekube.ports import KubernetesEvent
 
+RETRYING: Final = "Retrying"
+"""The reason of the conditions of a pass that is tried again, where a kind has no reason of its own."""
+_READY: Final = "Ready"
+_RECONCILING: Final = "Reconciling"
+_STALLED: Final = "Stalled"
 _LONGEST: Final = 4096
 _LOG_LINE: Final = " The log line with reconcile_id "
 
@@ -103,15 +108,48 @@ class BlockedWords:
     events: Mapping[str, bool] = attrs.field(factory=dict)
     """Types of conditions whose transitions become Events, each with whether that Event is a warning."""
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
+    is_ours: Callable[[Manifest], bool] = lambda manifest: True
+    """A function that decides whether the operator may write the object's status."""
+
+
+def standard_words(
+    kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
+) -> BlockedWords:
+    """Return the words of a kind whose status has the conditions Ready, Reconciling and Stalled."""
+    return BlockedWords(
+        kind,
+        types,
+        standard_conditions,
+        lambda wanted, at: {},
+        events={_READY: False, _STALLED: True},
+        write_condition=write_condition,
+    )
+
+
+def standard_conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
+    """Yield conditions that say that nothing proceeds, and why. Ready is not changed: what runs keeps running."""
+    text = blocked.message_over(before.get(_STALLED))
+    if blocked.is_transient:
+        if _READY not in before:
+            yield Wanted(_READY, ConditionStatus.UNKNOWN, RETRYING, text)
+        yield Wanted(_RECONCILING, ConditionStatus.TRUE, RETRYING, text)
+        return
+    if _READY not in before:
+        yield Wanted(_READY, ConditionStatus.FALSE, blocked.cause, text)
+    yield Wanted(_RECONCILING, ConditionStatus.FALSE, blocked.cause)
+    yield Wanted(_STALLED, ConditionStatus.TRUE, blocked.cause, text)
 
 
 def blocked_status(
     words: BlockedWords, manifest: Manifest, conditions: Sequence[Condition], blocked: BlockedPass, now: datetime
 ) -> Decision:
-    """Return a decision that writes the status and its Events, or an empty one if the status reports the cause already.
+    """Return a decision that writes the status and its Events.
 
-    `conditions` are the present ones of the operator's own types.
+    It is empty if the status reports the cause already, or is not ours to write. `conditions` are the present
+    ones of the operator's own types.
     """
+    if not words.is_ours(manifest):
+        return Decision()
     meta, status = metadata(manifest), manifest.get("status")
     live = LiveStatus(
         ref_of(manifest, words.kind),

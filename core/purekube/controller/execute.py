@@ -290,9 +290,16 @@ def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
     work.observed = attrs.evolve(work.observed, objects=left)
 
 
-async def write_status(work: ReconcilePass[S, V], status: Mapping[str, Any]) -> None:
-    """Write the source's whole status in one apply, with the resourceVersion that it was decided on (REC-6)."""
-    kind = work.reconciler.kind
-    answer = await work.api.apply_status(status, kind=kind, field_manager=work.reconciler.manager)
-    meta = work.source.metadata
+async def write_own_status(work: ReconcilePass[S, V], status: Manifest) -> None:
+    """Write the source's whole status."""
+    kind, meta = work.reconciler.kind, work.source.metadata
+    answer = await write_status(work.api, kind, status, work.reconciler.manager)
     work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)
+
+
+async def write_status(api: KubeApi, kind: Kind, status: Manifest, manager: str) -> Manifest:
+    """Write a whole status in one apply, with the resourceVersion that it was decided on (REC-6); return the answer.
+
+    Every status that the operator writes, of whatever kind, is written here.
+    """
+    return await api.apply_status(status, kind=kind, field_manager=manager)

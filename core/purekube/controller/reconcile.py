@@ -23,7 +23,16 @@ import attrs
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.controller.decision import Decision
-from purekube.controller.execute import STATUS, OnWrite, PassRules, ReconcilePass, S, V, write_downstream, write_status
+from purekube.controller.execute import (
+    STATUS,
+    OnWrite,
+    PassRules,
+    ReconcilePass,
+    S,
+    V,
+    write_downstream,
+    write_own_status,
+)
 from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace, requeue_for
 from purekube.ports import EventSink, KubeApi
 
@@ -115,7 +124,7 @@ async def run_pass(
         if work.executed and decision.status is not None and decision.status_may_wait and is_backlogged():
             decision = _without_status(decision)
         if decision.status is not None:
-            await write_status(work, decision.status)
+            await write_own_status(work, decision.status)
     except NotFound:
         # The source was deleted meanwhile: its DELETED event is on the way.
         return _result(work, decision, None, Requeue.at_latest(decision.requeue.after))

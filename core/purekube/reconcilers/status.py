@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import attrs
-
 from purekube.apimachinery.conditions import Transition, Wanted
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.structuring import read_own_conditions
+from purekube.controller.decision import Decision
 from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.status import LiveStatus, event_of, status_change
 from purekube.ports import KubernetesEvent
@@ -32,21 +31,13 @@ _TOLD: Final = (READY, STALLED)
 _BAD: Final = (FAILED, TIMED_OUT)
 
 
-@attrs.frozen
-class StatusWrite:
-    """A status that differs from the live one, as it is applied, and the Events that report it."""
-
-    manifest: Manifest
-    transitions: tuple[Transition, ...] = ()
-    events: tuple[KubernetesEvent, ...] = ()
-
-
 def status_owner(controller: AnyController) -> StatusOwner:
     """Return the field manager and the condition types that own the status of its kind."""
-    return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(_types(controller))})
+    return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 
-def _types(controller: AnyController) -> tuple[str, ...]:
+def condition_types(controller: AnyController) -> tuple[str, ...]:
+    """Return the types of the conditions of its kind that the controller owns."""
     own = controller.conditions if isinstance(controller, Reconciler) else ()
     return (*STANDARD, *own)
 
@@ -67,8 +58,8 @@ def status_to_write(
     result: Result[Any] | None,
     generation: int,
     now: datetime,
-) -> StatusWrite | None:
-    """Return what to write on this copy of the object; None if its status is up to date, or there is nothing to say.
+) -> Decision | None:
+    """Return the status to write on this copy of the object; None if it is up to date, or there is nothing to say.
 
     `conditions` are those of the outcome, None if the object is about to go; `result` is None if the call failed: then
     its former fields stay. `generation` is the one that was reconciled.
@@ -86,8 +77,8 @@ def status_to_write(
     change = status_change(live, (*conditions, *kept), fields, now)
     if change is None:
         return None
-    events = tuple(_events(live, str(metadata(manifest).get("uid", "")), change.transitions))
-    return StatusWrite(change.manifest, change.transitions, events)
+    events = _events(live, str(metadata(manifest).get("uid", "")), change.transitions)
+    return change.added_to(Decision(), events)
 
 
 def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
@@ -106,21 +97,21 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
         str(metadata(manifest).get("resourceVersion", "")),
         generation,
         observed if isinstance(observed, int) else None,
-        read_own_conditions(ours, _types(controller)),
+        read_own_conditions(ours, condition_types(controller)),
         fields,
     )
 
 
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
-) -> StatusWrite | None:
+) -> Decision | None:
     """Write the fields alone, without an observed generation: with no conditions there is none to report."""
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None
     ref = ref_of(manifest, kind_of(controller))
     body = ref.kind.manifest(ref.name, ref.namespace)
     body["metadata"]["resourceVersion"] = metadata(manifest).get("resourceVersion")
-    return StatusWrite({**body, "status": dict(fields)})
+    return Decision(status={**body, "status": dict(fields)})
 
 
 def _events(live: LiveStatus, uid: str, changes: tuple[Transition, ...]) -> Iterator[KubernetesEvent]:

@@ -1,21 +1,82 @@
-"""Conditions on objects of our own kinds over which a pass was stopped (REC-13); kinds differ in wording only."""
+"""The words of our own kinds for a pass that an error stopped (REC-13): conditions, and the fields that follow."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any, Final
 
-from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.structuring import read_own_conditions
-from purekube.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
-from purekube.controller.decision import Decision
+import attrs
+
+from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords
 from vworkspace_core.api.gating import is_labelled_for
+from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.operation import Phase
+from vworkspace_core.api.reasons import InstanceConditionType, InstanceReason, OperationConditionType, OperationReason
+from vworkspace_core.api.vocabulary import owned_types
 
 
-def decide_blocked(
-    words: BlockedWords, manifest: Manifest, blocked: BlockedPass, cluster_id: str | None, now: datetime
-) -> Decision:
-    """Return the status that reports it; an empty decision if it does already or is not ours to write.
+def _of_instance(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
+    """Yield the conditions that say that and why reconciling stopped.
 
-    Without a `cluster_id` every object of the kind is ours.
+    Ready is kept, since a running release goes on.
     """
-    if cluster_id is not None and not is_labelled_for(manifest, cluster_id):
-        return Decision()
-    return blocked_status(words, manifest, read_own_conditions(manifest, words.types), blocked, now)
+    kind, reason = InstanceConditionType, InstanceReason
+    text = blocked.message_over()
+    if blocked.is_transient:
+        if kind.READY not in before:
+            yield Wanted(kind.READY, ConditionStatus.UNKNOWN, reason.RECONCILING, text)
+        yield Wanted(kind.RECONCILING, ConditionStatus.TRUE, reason.HELM_RELEASE_INSTALLING, text)
+        return
+    if kind.READY not in before:
+        yield Wanted(kind.READY, ConditionStatus.FALSE, reason.NOT_DEPLOYED, text)
+    yield Wanted(kind.RECONCILING, ConditionStatus.FALSE, reason.STABLE, f"blocked: {blocked.cause}")
+    message = blocked.message_over(before.get(kind.BLOCKED))
+    yield Wanted(kind.BLOCKED, ConditionStatus.TRUE, blocked.cause, message)
+
+
+def _of_operation(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
+    """Yield conditions that say why nothing proceeds. Running is not changed: what runs keeps running."""
+    kind = OperationConditionType
+    if kind.RUNNING not in before:
+        text = blocked.message_over() if blocked.is_transient else ""
+        yield Wanted(kind.RUNNING, ConditionStatus.FALSE, OperationReason.ENGINE_NOT_STARTED, text)
+    if blocked.cause is BlockedCause.TOO_DEEP:
+        message = blocked.message_over(before.get(kind.ACCEPTED))
+        yield Wanted(kind.ACCEPTED, ConditionStatus.FALSE, blocked.cause, message)
+    elif not blocked.is_transient:
+        message = blocked.message_over(before.get(kind.BLOCKED))
+        yield Wanted(kind.BLOCKED, ConditionStatus.TRUE, blocked.cause, message)
+
+
+def _instance_fields(conditions: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+    return {"lastReconcileTime": format_time(now), **headline(APPLICATION_INSTANCE, conditions)}
+
+
+def _operation_fields(conditions: Sequence[Wanted], _: datetime) -> dict[str, Any]:
+    return headline(OPERATION, conditions)
+
+
+def words_in_cluster(words: BlockedWords, cluster_id: str) -> BlockedWords:
+    """Return the words for the objects of one cluster only (RES-5)."""
+    return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
+
+
+INSTANCE_WORDS: Final = BlockedWords(
+    APPLICATION_INSTANCE,
+    owned_types(APPLICATION_INSTANCE.kind),
+    _of_instance,
+    _instance_fields,
+    events={InstanceConditionType.BLOCKED: True, InstanceConditionType.READY: False},
+)
+OPERATION_WORDS: Final = BlockedWords(
+    OPERATION,
+    owned_types(OPERATION.kind),
+    _of_operation,
+    _operation_fields,
+    defaults={"phase": Phase.PENDING.value},
+    events={OperationConditionType.BLOCKED: True, OperationConditionType.ACCEPTED: True},
+)

@@ -22,11 +22,13 @@ class OperationObserved(Snapshot):
 
     `objects` holds the target, the engine object by its name, and the objects that the engine's `looks_up` names.
     `siblings` are the other managed Operations of this cluster on the same target. `missing_places` are namespaces
-    other than the Operation's own that were looked up and do not exist.
+    other than the Operation's own that were looked up and do not exist. `claims` is the data that claims are checked
+    with throughout a pass, with the approval that it has used; None before.
     """
 
     siblings: tuple[Operation, ...] = ()
     missing_places: frozenset[str] = frozenset()
+    claims: Claims | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen

@@ -17,8 +17,9 @@ from kubelab import ApiServer, InProcessKube
 from purekube import CUSTOM_RESOURCE_DEFINITION, ObjectRef
 from purekube.ports import NotFound, PatchType
 from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.clock import SystemClock
-from purekube_run.reconcilers.running import ControllerOptions, Controllers
+from purekube_run.reconcilers.extensions import ExtensionManager
 
 
 @attrs.define
@@ -34,10 +35,11 @@ class World:
         clock = SystemClock()
         events = BackgroundEvents(self.kube, clock, instance="test")
         shops = Shops(HttpShopService(self.service.url), look_again)
-        made = Controllers(self.kube, clock, [shops], events, ControllerOptions(Random(0).random))
+        options = ManagerOptions(Random(0).random)
+        made = ExtensionManager(self.kube, clock, events, options, controllers=[shops])
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
-            group.start_soon(made.run, _elected)
+            group.start_soon(made.run)
             yield
             group.cancel_scope.cancel()
 
@@ -62,10 +64,6 @@ class World:
                     if said == ("True", reason, shop.metadata.generation):
                         return shop
                 await anyio.sleep(0.02)
-
-
-async def _elected() -> None:
-    return None
 
 
 def play(story: Callable[[World], Awaitable[None]]) -> None:

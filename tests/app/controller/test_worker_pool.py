@@ -1,7 +1,6 @@
 """RUN-3: the reconcile driver, under virtual time."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import Any
 
 import anyio
@@ -21,7 +20,6 @@ from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 from purekube.controller.requeue import Requeue, requeue_for
 from purekube_run.controller.observer import Reconciled
-from purekube_run.controller.resync import resync
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
 
@@ -573,29 +571,6 @@ def test_a_missing_kind_is_tried_again_REC_12() -> None:
     drive(work, [ref("a")], seconds=60)
 
     assert len(work.began) == 2
-
-
-def test_a_resync_looks_at_everything_behind_live_changes_and_not_at_once_REC_8() -> None:
-    work = taking(0.0)
-    keys = [ref(str(number)) for number in range(50)]
-
-    async def main() -> None:
-        driver = WorkerPool(work, clock=CLOCK)
-        async with anyio.create_task_group() as group:
-            group.start_soon(driver.run)
-            group.start_soon(partial(resync, driver, lambda: keys, clock=CLOCK, every=1000.0))
-            await anyio.sleep(2200.0)
-            driver.shutdown()
-            group.cancel_scope.cancel()
-
-    run(main)
-
-    times = [time for time, _ in work.began]
-    assert len(times) == 2 * len(keys)
-    first = times[: len(keys)]
-    assert min(first) >= 1000.0
-    assert max(first) <= 1100.0
-    assert len(set(first)) > 40
 
 
 def test_two_runs_are_the_same_to_the_last_digit() -> None:

@@ -9,9 +9,10 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.reconcilers import Object, Reconciler, Request, Result
+from purekube_run.controller.manager import Election
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
 from tests.support.virtual_time import run
-from vworkspace_app.manager.manager import Election, Manager
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.instances.context import Settings

@@ -22,9 +22,10 @@ from purekube.controller.health import ready
 from purekube.controller.shard import Shard
 from purekube.ports import KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence
+from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
 from tests.support.virtual_time import run
-from vworkspace_app.manager.manager import Election, Manager
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats, ProcessStats

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import yaml
 
-from purekube_run.composites.running import refuse_shared_kinds
+from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format
 from purekube_run.reconcilers.loading import installed, load_controllers

@@ -94,7 +94,7 @@ def test_what_is_not_kept_in_memory_is_read_when_it_is_needed(fields: tuple[str,
             await site.until_ready(ref)
             await site.edit(ref, {"spec": {"replicas": 8}})
             await site.until_ready(ref)
-            (kept,) = controllers.running[0].watches.own.store.objects()
+            (kept,) = controllers.extensions.python[0].watches.own.store.objects()
             assert kept.get("spec", {}) == ({"image": "web:7"} if fields else {})
 
     play(story)
@@ -129,7 +129,7 @@ def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another() -> 
 
     async def story(site: ControllerSite) -> None:
         async with site.running(quick, slow, failing, shops) as controllers:
-            assert len({id(one.watches.own) for one in controllers.running}) == 1
+            assert len({id(one.watches.own) for one in controllers.extensions.python}) == 1
             ref = await site.create()
             await site.until_ready(ref)
             await site.edit(ref, {"spec": {"replicas": 2}})
@@ -240,7 +240,7 @@ def test_the_verbs_that_are_used_are_those_that_are_printed() -> None:
             await site.clock.sleep(5)
             await site.admin.delete(ref)
             await site.until_gone(ref)
-            wanted = granted(controllers.controllers)
+            wanted = granted([one.controller for one in controllers.extensions.python])
         asked = set(used(Remembered(site.server.audit).requests()))
         assert {attrs.evolve(one, where="*") for one in asked} <= wanted
         ours = ("shops", "shops/status", "customresourcedefinitions", "secrets")
@@ -283,7 +283,7 @@ def test_a_standby_keeps_caches_and_calls_nobody_until_it_is_elected() -> None:
             ref = await site.create()
             await site.edit(ref, {"spec": {"replicas": 2}})
             await site.clock.sleep(50)
-            assert controllers.running[0].watches.own.store.get(NS, "shop") is not None
+            assert controllers.extensions.python[0].watches.own.store.get(NS, "shop") is not None
             assert not shops.requests
             assert not told.told
             assert not await site.finalizers(ref)

@@ -33,11 +33,12 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from purekube.ports import PatchType
 from purekube_run.controller.election import Elector, Fence
+from purekube_run.controller.manager import Election
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.session import SITE, Work
 from vworkspace_app.install.options import NAME
 from vworkspace_app.manager.configuration import operator_settings
-from vworkspace_app.manager.manager import Election, Manager
+from vworkspace_app.manager.manager import Manager
 from vworkspace_app.settings import load
 from vworkspace_core.operations.templates import Templates
 

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.composites.blocked_pass import blocked_words, stopped
+from purekube.composites.decisions import condition_as_written
 from purekube.composites.parent import READY, STALLED
-from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_status
+from purekube.controller.blocked_pass import (
+    BlockedCause,
+    BlockedPass,
+    blocked_status,
+    standard_conditions,
+    standard_words,
+)
 from purekube.reconcilers import Children, Desired, Node, Object, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of
 from tests.property.boxes.test_box_laws import SHOP as BOX
@@ -83,7 +89,8 @@ def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
     cause: BlockedCause, before: Condition | None
 ) -> None:
     blocked = BlockedPass(cause, "the box shop may not do it", right=Right("list", "", "secrets"))
-    words = blocked_words(composite_of(shop))
+    composite = composite_of(shop)
+    words = standard_words(composite.kind, composite.condition_types, condition_as_written)
     standing = () if before is None else (before,)
     manifest = {**SHOP.kind.manifest("corner", "team"), "status": {"conditions": []}}
     decision = blocked_status(words, manifest, standing, blocked, START)
@@ -96,7 +103,7 @@ def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
         assert ready["status"] == before.status
     if not blocked.is_transient:
         assert said[STALLED]["status"] == "True"
-    assert {one.type: one.status for one in stopped({}, blocked)}[READY] != ConditionStatus.TRUE
+    assert {one.type: one.status for one in standard_conditions({}, blocked)}[READY] != ConditionStatus.TRUE
 
 
 # --- abandon ---------------------------------------------------------------------------------------------------------

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Forbidden, Invalid, Permanent, Unavailable
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by
+from purekube.apimachinery.structuring import read_own_conditions
+from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by, blocked_status
 from purekube.controller.decision import Decision
 from tests.support.violations import instance, operation
-from vworkspace_core.api.blocked_pass import decide_blocked
+from vworkspace_core.api.blocked_pass import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
-from vworkspace_core.instances.blocked_pass import INSTANCE_WORDS
-from vworkspace_core.operations.blocked_pass import OPERATION_WORDS
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 1, 13, tzinfo=UTC)
@@ -29,7 +28,8 @@ WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 
 
 def decide(kind: Kind, manifest: dict[str, Any], blocked: BlockedPass, now: datetime) -> Decision:
-    return decide_blocked(WORDS[kind], manifest, blocked, "c", now)
+    words = words_in_cluster(WORDS[kind], "c")
+    return blocked_status(words, manifest, read_own_conditions(manifest, words.types), blocked, now)
 
 
 anything = st.recursive(

@@ -1,11 +1,11 @@
 """Event handlers: from a change in the cluster to the keys to reconcile (REC-1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.manifest import Kind, ObjectRef, metadata
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.partial_decode import is_in_progress, owners
 from purekube.controller.queue.workqueue import Priority
@@ -47,6 +47,27 @@ def owners_of_kind(kind: Kind) -> KeysOf:
     return keys
 
 
+def by_spec(keys_of: KeysOf) -> KeysOf:
+    """Return `keys_of` for changes beyond the status only: a heartbeat in a status wakes no object."""
+
+    def keys(change: CacheChange) -> Iterator[ObjectRef]:
+        before = change.old_object
+        is_status = (
+            change.type is not ChangeType.DELETED
+            and before is not None
+            and metadata(before).get("generation") == metadata(change.object).get("generation")
+        )
+        return iter(()) if is_status else keys_of(change)
+
+    return keys
+
+
+def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
+    """Return `keys_of` for changes of the definitions of `kinds` only."""
+    names = {kind.crd_name for kind in kinds}
+    return lambda change: keys_of(change) if change.ref.name in names else iter(())
+
+
 def priority_of(change: CacheChange) -> Priority:
     """Return the priority of a change: objects of the first list can wait; a live change cannot."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
@@ -55,6 +76,11 @@ def priority_of(change: CacheChange) -> Priority:
 def at_once(change: CacheChange) -> Urgency:
     """Return the urgency with which every change is handled at once."""
     return Urgency(priority_of(change))
+
+
+def in_background(change: CacheChange) -> Urgency:
+    """Return the urgency of a key that never counts as backlog."""
+    return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:

@@ -1,0 +1,148 @@
+"""A controller as a value: the objects that it reconciles, the changes that wake them, the way one is reconciled.
+
+A `ControllerManager` runs such values; every kind that the process reconciles is one of them, our own included.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.errors import Right
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.controller.blocked_pass import BlockedWords
+from purekube.controller.execute import OnWrite
+from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.reconcile import ReconcileResult
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers, StoredObject
+
+
+class Reconciler(Protocol):
+    """The reconcile of one controller."""
+
+    async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
+        """Observe, decide and execute, once; `stored` is None for an object that the cache does not hold.
+
+        Calls `on_write` for each write as soon as it is answered (RUN-3). May return or raise errors of the core.
+        """
+        ...
+
+
+@attrs.frozen
+class For:
+    """The informers of the reconciled kind itself, one per namespace that is watched separately."""
+
+    informers: tuple[InformerRunner, ...]
+    to: KeysOf = itself
+    urgency: UrgencyOf = at_once
+
+
+@attrs.frozen
+class Watches:
+    """Informers of other kinds, whose changes enqueue the keys that `to` yields."""
+
+    informers: tuple[InformerRunner, ...] = attrs.field(converter=tuple[InformerRunner, ...])
+    to: KeysOf
+    urgency: UrgencyOf = at_once
+
+
+@attrs.frozen
+class Queue:
+    """The work queue: its workers, the seconds that a pass may take, and the keys that are never in work together.
+
+    Namespaces take turns. Two keys with one `exclusion_key` are reconciled one after the other.
+    """
+
+    workers: int = 16
+    time_limit: float = 60.0
+    exclusion_key: Callable[[ObjectRef], Hashable | None] | None = None
+
+
+@attrs.frozen
+class Writer:
+    """The writer of the status of a kind: its field manager, and its words for a pass that an error stopped.
+
+    `title` names the controller for people. Without `words` no status reports such a pass; the log does. `remedy`
+    returns the command that grants a missing right, `not_permitted` a sentence with it. With `yields`, an object whose
+    status another controller writes is left alone (RES-4).
+    """
+
+    owner: StatusOwner
+    not_permitted: Callable[[Right], str]
+    remedy: Callable[[Right], str]
+    words: BlockedWords | None = None
+    title: str = "operator"
+    yields: bool = False
+
+
+class Work(Protocol):
+    """The running work of a controller, as its background tasks see it."""
+
+    def enqueue(self, key: ObjectRef) -> None:
+        """Request a reconcile; ignored while this process does not lead."""
+        ...
+
+    def subscribe(self, watches: For | Watches) -> None:
+        """Let the changes of further informers enqueue keys."""
+        ...
+
+
+Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
+"""A task that runs while this process leads."""
+
+
+async def at_any_time() -> None:
+    """Return at once: nothing has to come first."""
+
+
+@attrs.frozen(eq=False)
+class Controller:
+    """One controller. `name` is that in metrics and logs.
+
+    `caches` hold its objects, and every object that a pass writes and has to see afterwards; `further` are other
+    informers that run for it alone. `synced` waits for the caches that a first pass needs. `all_keys` yields the
+    objects to reconcile, as a rule those in the caches of `own`. `background` runs while this process leads.
+    `on_resync` is called for each key whose `resync` interval of so many seconds has elapsed, `on_write` for each write
+    of a pass.
+    """
+
+    name: str
+    kind: Kind
+    reconciler: Reconciler
+    caches: Informers
+    own: For
+    writer: Writer
+    watches: Sequence[Watches] = ()
+    further: Sequence[InformerRunner] = ()
+    queue: Queue = Queue()
+    resync: float | None = None
+    synced: Callable[[], Awaitable[None]] = at_any_time
+    all_keys: Callable[[], Iterable[ObjectRef]] = attrs.field()
+    background: Sequence[Background] = ()
+    on_resync: Callable[[ObjectRef], None] = lambda key: None
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+
+    @all_keys.default
+    def _stored_keys(self) -> Callable[[], Iterable[ObjectRef]]:
+        def keys() -> Iterable[ObjectRef]:
+            for runner in self.own.informers:
+                for namespace, name in runner.store.names():
+                    yield ObjectRef(self.kind, namespace or None, name)
+
+        return keys
+
+    def raw(self, key: ObjectRef) -> bytes | None:
+        """Return an object of the kind as JSON, or its outline if it is large; None if no cache holds it."""
+        runner = next((one for one in self.own.informers if one.namespace in (None, key.namespace)), None)
+        return None if runner is None else runner.store.raw(key.namespace, key.name)
+
+    async def stored(self, key: ObjectRef) -> StoredObject | None:
+        """Return an object of the kind, read live if its cache holds only an outline; None if there is none.
+
+        Raises what `KubeApi.list` raises.
+        """
+        raw = self.raw(key)
+        return None if raw is None else await self.caches.whole_of(key, raw)

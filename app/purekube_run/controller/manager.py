@@ -1,0 +1,109 @@
+"""The controllers of one process: their caches, and a queue with workers for each (RUN-1, RUN-3, RUN-4).
+
+A controller waits for its own caches only: one whose kind is not installed, or may not be listed, delays no other; nor
+does one with slow calls, since each has its own workers.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+import anyio
+import anyio.abc
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.controller.queue.workqueue import Priority
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.controller.controller import Controller
+from purekube_run.controller.definitions import wake_when_served
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.runner import ManagerOptions, Runner
+from purekube_run.controller.worker_pool import WorkerPool
+
+
+async def elected_at_once() -> None:
+    """Return at once: without an election, this process leads."""
+
+
+@attrs.frozen
+class Election:
+    """The part of leader election that a manager needs; the default is no election, and every write passes.
+
+    `elected` returns once this process may write. `leases` names the Leases that it is a candidate for, and whether it
+    holds them. `before_write` raises when this process may no longer write; the client of the API server calls it.
+    """
+
+    elected: Callable[[], Awaitable[None]] = elected_at_once
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+    before_write: Callable[[], None] = lambda: None
+
+
+class ControllerManager:
+    """The running controllers of one process on `api`. Construct it in the event loop that runs it.
+
+    `shared` are informers that several controllers use, that of definitions among them.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        controllers: Iterable[Controller],
+        events: EventSink,
+        shared: Informers,
+        options: ManagerOptions,
+    ) -> None:
+        controllers = tuple(controllers)
+        own = (runner for one in controllers for runner in (*one.caches, *one.further))
+        self.informers: Sequence[InformerRunner] = tuple(dict.fromkeys((*shared, *own)))
+        definitions = shared.find(CUSTOM_RESOURCE_DEFINITION)
+        if definitions is not None:
+            definitions.subscribe(wake_when_served(self.informers))
+        self.runners = tuple(Runner(one, api, clock, events, options) for one in controllers)
+
+    @property
+    def worker_pools(self) -> Mapping[str, WorkerPool]:
+        """The worker pools by the name of their controller, as in metrics and logs."""
+        return {one.name: one.pool for one in self.runners}
+
+    @property
+    def is_backlogged(self) -> bool:
+        """Report whether keys of more than background priority wait for a worker."""
+        return any(one.pool.is_backlogged for one in self.runners)
+
+    def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
+        """Request a reconcile by the controller of that name; ignored while this process does not lead."""
+        for runner in self.runners:
+            if runner.name == name:
+                runner.enqueue(key, priority=priority)
+
+    def enqueue_all(self, name: str) -> None:
+        """Request a reconcile of every object by the controller of that name, if there is one, in the background."""
+        for runner in self.runners:
+            if runner.name == name:
+                for key in runner.controller.all_keys():
+                    runner.enqueue(key, priority=Priority.BACKGROUND)
+
+    async def wait_ready(self) -> None:
+        """Wait until every cache has synced."""
+        for runner in self.informers:
+            await runner.wait_for_sync()
+
+    async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
+        """Watch at once, work once `elected` returns, until cancelled."""
+        async with anyio.create_task_group() as group:
+            self.start(group, elected)
+
+    def start(self, group: anyio.abc.TaskGroup, elected: Callable[[], Awaitable[None]]) -> None:
+        """Begin in `group` to watch, and to work once `elected` returns."""
+        for informer in self.informers:
+            group.start_soon(informer.run, name=f"informer {informer.kind.kind}")
+        for runner in self.runners:
+            group.start_soon(runner.run, elected, name=runner.name)
+
+    async def finish(self) -> None:
+        """Begin no further work, and wait for the work in progress; the end of the grace period cancels it (RUN-4)."""
+        async with anyio.create_task_group() as group:
+            for runner in self.runners:
+                group.start_soon(runner.pool.finish)

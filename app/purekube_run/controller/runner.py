@@ -1,0 +1,146 @@
+"""One controller at work: its changes, its queue, its workers, its resync, and reports on what stopped a pass."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NoReturn
+
+import anyio
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.backoff import jitter_of
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.workqueue import Priority, WorkQueue
+from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.requeue import Requeue
+from purekube.controller.shard import WHOLE, Shard
+from purekube.ports import Clock, Entropy, EventSink, KubeApi
+from purekube_run.controller.controller import Controller, For, Watches
+from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
+from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.status_reports import StatusReports
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.process.entropy import SystemEntropy
+
+_SPREAD: Final = 0.1
+"""The part of a resync interval over which keys are spread, so that a thousand do not come at once."""
+
+
+@attrs.frozen
+class ManagerOptions:
+    """Options of every controller of a process.
+
+    `random` gives numbers in [0, 1) for jitter, `entropy` generates secrets. `observer` returns the observer of a
+    controller's reconciles, whose ids begin with `run_id`. Each of several shards reconciles the objects in its own
+    namespaces. With `namespaces`, composites watch only these.
+    """
+
+    random: Callable[[], float]
+    workers: int = 16
+    run_id: str = ""
+    observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver()
+    shard: Shard = WHOLE
+    entropy: Entropy = attrs.field(factory=SystemEntropy)
+    namespaces: tuple[str, ...] = ()
+
+
+class Runner:
+    """A controller at work on `api`. A standby keeps no keys, which would only pile up: a leader begins with all."""
+
+    def __init__(
+        self, controller: Controller, api: KubeApi, clock: Clock, events: EventSink, options: ManagerOptions
+    ) -> None:
+        self.controller = controller
+        self._clock = clock
+        self._leading = False
+        self._reports = StatusReports(controller, api, clock, events, on_write=self._record_write)
+        self.pool = WorkerPool(
+            self._reconcile,
+            clock=clock,
+            workers=controller.queue.workers,
+            time_limit=controller.queue.time_limit,
+            queue=_queue_of(controller),
+            has_seen=controller.caches.has_seen,
+            refresh=controller.caches.refresh,
+            report_blocked=self._reports.report_blocked,
+            not_permitted=controller.writer.not_permitted,
+            observer=options.observer(controller.name),
+            name=controller.name,
+            run_id=options.run_id,
+            admits=lambda key: options.shard.owns(key.namespace),
+        )
+        self.subscribe(controller.own)
+        for watches in controller.watches:
+            self.subscribe(watches)
+
+    @property
+    def name(self) -> str:
+        """The name of its controller in metrics and logs."""
+        return self.controller.name
+
+    async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
+        """Reconcile until cancelled, once the caches are full and this process is elected."""
+        await self.controller.synced()
+        await elected()
+        self._leading = True
+        for key in self.controller.all_keys():
+            self.pool.enqueue(key, priority=Priority.BACKGROUND)
+        async with anyio.create_task_group() as group:
+            for task in self.controller.background:
+                group.start_soon(task, self, name=f"{self.name} background")
+            group.start_soon(self.pool.run, name=self.name)
+            if self.controller.resync is not None:
+                group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
+
+    def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
+        """Request a reconcile; ignored while this process does not lead."""
+        if self._leading:
+            self.pool.enqueue(key, priority=priority)
+
+    def subscribe(self, watches: For | Watches) -> None:
+        """Let the changes of these informers enqueue keys."""
+        handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
+
+        def wake(change: CacheChange) -> None:
+            if self._leading:
+                handle(change)
+
+        for runner in watches.informers:
+            runner.subscribe(wake)
+
+    async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Reconcile an object, unless another controller writes its status, and log and report the outcome."""
+        stored = await self.controller.stored(key)
+        if stored is not None and await self._reports.is_anothers(key, stored):
+            return ReconcileResult(requeue=Requeue.SLOW)
+        result = await self.controller.reconciler.reconcile(key, stored, partial(self._record_write, key))
+        await self._reports.report_conflict(key, result)
+        log_pass(key, result)
+        return result
+
+    def _record_write(self, key: ObjectRef, written: ObjectVersion) -> None:
+        self.controller.on_write(key, written)
+        self.pool.record_write(key, written)
+
+    async def _resync(self, every: float) -> NoReturn:
+        """Enqueue all keys each interval at background priority, even if nothing changed (REC-8)."""
+        rounds = 0
+        while True:
+            await self._clock.sleep(every)
+            rounds += 1
+            for key in self.controller.all_keys():
+                self.controller.on_resync(key)
+                after = jitter_of(key, rounds) * every * _SPREAD
+                self.pool.enqueue(key, priority=Priority.BACKGROUND, after=after)
+
+
+def _queue_of(controller: Controller) -> WorkQueue[ObjectRef]:
+    exclusion_key = controller.queue.exclusion_key
+    if exclusion_key is None:
+        return WorkQueue(group_of=_namespace)
+    return WorkQueue(group_of=_namespace, exclusion_key=exclusion_key)
+
+
+def _namespace(key: ObjectRef) -> str | None:
+    return key.namespace

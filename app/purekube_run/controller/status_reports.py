@@ -1,0 +1,135 @@
+"""Reports on an object's status that its own pass cannot make: an error stopped the pass, or another writer holds it.
+
+The operator forces no ownership, so a held status itself cannot report that: an Event does, once. Foreign conditions
+stay out of decisions, which would otherwise repeat them as ours whenever they keep a condition. An object whose status
+another controller writes is left alone: the two would undo each other's writes (RES-4).
+"""
+
+from collections.abc import Callable
+
+import attrs
+import msgspec
+import structlog
+
+from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Right, Stale
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.structuring import read_own_conditions
+from purekube.composites.status_writers import other_writer, refusal
+from purekube.controller.blocked_pass import BlockedPass, blocked_status
+from purekube.controller.events.once import Once
+from purekube.controller.execute import write_status
+from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
+from purekube_run.controller.controller import Controller
+from purekube_run.controller.informers import StoredObject
+from purekube_run.controller.pass_log import log_status
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.define(eq=False)
+class StatusReports:
+    """The reports on the objects of one controller, each made once until it changes."""
+
+    controller: Controller
+    api: KubeApi
+    clock: Clock
+    events: EventSink
+    on_write: Callable[[ObjectRef, ObjectVersion], None]
+    _unwritten: Once = attrs.field(factory=Once)
+    _conflicts: dict[ObjectRef, str] = attrs.field(factory=dict)
+
+    # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
+
+    async def report_blocked(self, key: ObjectRef, blocked: BlockedPass) -> None:
+        """Write the obstacle into the status, unless it is there already. If that fails, write an Event and a log line.
+
+        Never raises.
+        """
+        if blocked.right is not None and blocked.right.resource.endswith("/status"):
+            await self._report_unwritten(key, blocked, blocked.message, blocked.right)  # the refused write itself
+            return
+        try:
+            stored = await self.controller.stored(key)
+            if stored is not None:
+                await self._write(key, stored.manifest, blocked)
+        except (Stale, NotFound):
+            pass  # the object has changed: the next pass sees its new state
+        except OperatorError as error:
+            right = error.right if isinstance(error, Forbidden) else None
+            await self._report_unwritten(key, blocked, error.message, right)
+        except Exception as error:
+            _log.error("the status could not be written", object=str(key), obstacle=blocked.text, exc_info=error)
+
+    async def _write(self, key: ObjectRef, manifest: Manifest, blocked: BlockedPass) -> None:
+        writer = self.controller.writer
+        if writer.words is None:
+            return
+        conditions = read_own_conditions(manifest, writer.words.types)
+        decision = blocked_status(writer.words, manifest, conditions, blocked, self.clock.now())
+        if decision.status is None:
+            return
+        answer = await write_status(self.api, key.kind, decision.status, writer.owner.manager)
+        self._unwritten.forget(str(key))
+        self.on_write(key, (key, str(metadata(answer).get("resourceVersion", ""))))
+        log_status(key, decision)
+        for event in decision.events:
+            await self.events.emit(event)
+
+    async def _report_unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
+        if not self._unwritten.first(str(key), why):
+            return
+        fields = {"object": str(key), "obstacle": blocked.text, "error": why}
+        if right is not None:
+            fields |= {"right": str(right), "remedy": self.controller.writer.remedy(right)}
+        _log.error("the status could not be written", **fields)
+        note = f"{blocked.text}; the status cannot say so: {why}" if why != blocked.message else blocked.text
+        raw = self.controller.raw(key)
+        await self._emit(key, {} if raw is None else msgspec.json.decode(raw), "StatusNotWritten", safe(note))
+
+    # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
+
+    async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
+        """Report a status that was refused, once for each holder; forget it when one was written."""
+        if not isinstance(result.error, Conflict):
+            if result.error is None:
+                self._conflicts.pop(key, None)
+            return
+        try:
+            live = await self.api.get(key)
+        except OperatorError:
+            return  # the write is tried again, and reported then
+        note = str(self.controller.writer.owner.holder(live) or result.error.message)
+        await self._report_held(key, live, note)
+
+    async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
+        """Return whether the object is left alone since another controller writes its status, and report that once.
+
+        A deletion is never left to another.
+        """
+        writer = self.controller.writer
+        if not writer.yields or not other_writer(writer.owner, stored.manifest):
+            return False
+        if "deletionTimestamp" in metadata(stored.manifest):
+            return False
+        try:
+            live = await self.api.get(key)  # the command names an entry of managedFields, which caches do not keep all
+        except OperatorError:
+            return True
+        if not (other := other_writer(writer.owner, live)):
+            return False
+        await self._report_held(key, live, refusal(writer.title, other, writer.owner.hand_over(live)))
+        return True
+
+    async def _report_held(self, key: ObjectRef, live: Manifest, note: str) -> None:
+        if self._conflicts.get(key) == note:
+            return
+        self._conflicts[key] = note
+        _log.error("the status is another's", object=str(key), why=note)
+        await self._emit(key, live, "StatusHeld", note)
+
+    async def _emit(self, key: ObjectRef, manifest: Manifest, reason: str, note: str) -> None:
+        uid = str(metadata(manifest).get("uid", ""))
+        await self.events.emit(KubernetesEvent(key, uid, "Warning", reason, "Reconcile", note))

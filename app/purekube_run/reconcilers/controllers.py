@@ -1,0 +1,143 @@
+"""The controllers of reconcilers and watchers in Python, on caches that they share (PH-7)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any, Final, TypeAlias, cast
+
+import attrs
+import structlog
+
+from purekube.apimachinery.manifest import Kind
+from purekube.controller.blocked_pass import standard_words
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube.reconcilers.access import asks_for_api, declared_verbs
+from purekube.reconcilers.controllers import AnyController, Promise, controller_problems, kind_of, name_of, promises_of
+from purekube.reconcilers.remedies import not_permitted, remedy
+from purekube.reconcilers.status import condition_types, status_owner
+from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.process.errors import CommandError
+from purekube_run.reconcilers.passes import ControllerPasses, rules_of
+from purekube_run.reconcilers.rights import DeclaredRights
+from purekube_run.reconcilers.wakes import Wakes
+from purekube_run.reconcilers.watches import watches_of
+
+_log = structlog.get_logger("operator")
+
+_PREFIX: Final = "controller-"
+_WRITING: Final = 60.0
+"""The seconds that a pass may take in addition to its call, for its own writes."""
+
+ControllerFactory: TypeAlias = Callable[[KubeApi], AnyController]
+"""A function that makes a controller with the API that it requires."""
+
+GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFactory
+"""A controller, or what makes one: its class, or a function."""
+
+
+def python_reconcilers(
+    api: KubeApi,
+    clock: Clock,
+    controllers: Iterable[GivenController],
+    events: EventSink,
+    random: Callable[[], float],
+) -> tuple[ControllerPasses, ...]:
+    """Return the passes of each controller, on caches that they share; `api` is given to those that require it.
+
+    Raises CommandError for controllers that cannot run together.
+    """
+    bound = [bind(one, api) for one in controllers]
+    refuse_problems(bound)
+    return tuple(
+        ControllerPasses(one, api, watches, clock, events, Wakes(one, rules_of(one), watches.own.store))
+        for one, watches in zip(bound, watches_of(api, clock, random, bound), strict=True)
+    )
+
+
+def controller_of(passes: ControllerPasses) -> Controller:
+    """Return the controller that makes these passes."""
+    python, watches, wakes = passes.controller, passes.watches, passes.wakes
+    name = f"{_PREFIX}{name_of(python)}"
+
+    async def synced() -> None:
+        for runner in watches:
+            await runner.wait_for_sync()
+        missing = [runner.kind.crd_name for runner in watches if runner.missing]
+        _log.info("caches of the controller are settled", controller=name, missing=missing)
+
+    return Controller(
+        name,
+        kind_of(python),
+        passes,
+        watches.informers,
+        For((watches.own,), wakes.of_itself),
+        _writer(python),
+        watches=(
+            Watches(dict.fromkeys(watches.owned), wakes.of_owned),
+            Watches(dict.fromkeys(watches.read), wakes.of_read),
+        ),
+        further=tuple(watches),
+        queue=Queue(python.workers, _time_limit(python)),
+        resync=python.resync,
+        synced=synced,
+        on_resync=wakes.resync,
+        on_write=lambda key, written: wakes.wrote(key, *written),
+    )
+
+
+def _writer(controller: AnyController) -> Writer:
+    has_conditions = Promise.CONDITIONS in promises_of(controller)
+    return Writer(
+        status_owner(controller),
+        partial(not_permitted, controller),
+        partial(remedy, controller),
+        standard_words(kind_of(controller), condition_types(controller)) if has_conditions else None,
+        f"controller {name_of(controller)}",
+        yields=has_conditions,
+    )
+
+
+def bind(given: GivenController, api: KubeApi) -> AnyController:
+    """Return a controller, with an API for its declared verbs if it requires one.
+
+    Making a controller already needs the API, so its verbs are declared afterwards. Raises CommandError if no
+    controller can be made.
+    """
+    verbs: dict[Kind, frozenset[str]] = {}
+    rights = DeclaredRights("a controller", verbs)
+    limited = rights.around(api)
+    made = _made(given, limited)
+    if not hasattr(made, "kind"):
+        raise CommandError(f"{_name(given)} is no Reconciler or Watcher, and makes none")
+    if asks_for_api(made):
+        made = attrs.evolve(cast("Any", made), api=limited)
+    verbs |= declared_verbs(made)
+    rights.name = f"the controller {name_of(made)}"
+    return made
+
+
+def _made(given: Any, api: KubeApi) -> AnyController:
+    try:
+        if isinstance(given, type):
+            return cast("AnyController", given(api=api) if asks_for_api(given) else given())
+        if hasattr(given, "kind"):
+            return cast("AnyController", given)
+        return cast("AnyController", given(api) if signature(given).parameters else given())
+    except Exception as error:
+        raise CommandError(f"{_name(given)} could not be made: {type(error).__name__}: {error}") from error
+
+
+def _name(given: Any) -> str:
+    return getattr(given, "__qualname__", type(given).__qualname__)
+
+
+def refuse_problems(controllers: Sequence[AnyController]) -> None:
+    """Raise CommandError with every reason why these cannot run together."""
+    problems = controller_problems(controllers)
+    if problems:
+        raise CommandError("\n".join(problems))
+
+
+def _time_limit(controller: AnyController) -> float:
+    """Return the limit of a whole pass; a call has its own, and a call without one is not cancelled here either."""
+    return controller.timeout + _WRITING if Promise.LIMIT in promises_of(controller) else float("inf")

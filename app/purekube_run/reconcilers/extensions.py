@@ -1,0 +1,74 @@
+"""Boxes, pure reconcilers and controllers in Python: in a process of their own, or next to other kinds."""
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from purekube.composites.composite import Composite
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.composites.caches import shared_informers
+from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.composites.controllers import composite_reconcilers
+from purekube_run.controller.controller import Controller
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.manager import ControllerManager
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.reconcilers.controllers import GivenController, controller_of, python_reconcilers
+from purekube_run.reconcilers.passes import ControllerPasses
+
+
+@attrs.frozen
+class Extensions:
+    """The controllers of composites, and those in Python, each with its caches."""
+
+    composites: tuple[CompositeReconciler, ...]
+    python: tuple[ControllerPasses, ...]
+
+    @classmethod
+    def of(
+        cls,
+        api: KubeApi,
+        clock: Clock,
+        events: EventSink,
+        options: ManagerOptions,
+        shared: Informers,
+        composites: Sequence[Composite],
+        controllers: Sequence[GivenController],
+    ) -> "Extensions":
+        """Return the extensions on `api`, which is given to controllers in Python that require it.
+
+        `shared` watch definitions, and Namespaces where composites read them. Raises CommandError for controllers that
+        cannot run together.
+        """
+        return cls(
+            tuple(composite_reconcilers(api, clock, composites, options, shared)),
+            python_reconcilers(api, clock, controllers, events, options.random),
+        )
+
+    def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[Controller]:
+        """Yield a controller for each."""
+        for one in self.composites:
+            yield one.controller(events, workers=options.workers, entropy=options.entropy)
+        yield from map(controller_of, self.python)
+
+
+class ExtensionManager(ControllerManager):
+    """A manager of extensions alone: `box run`, `controllers run`, users' tests.
+
+    Construct it in the event loop that runs it. Raises CommandError for controllers that cannot run together.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        events: EventSink,
+        options: ManagerOptions,
+        *,
+        composites: Sequence[Composite] = (),
+        controllers: Sequence[GivenController] = (),
+    ) -> None:
+        namespaces = any(one.namespaces or one.asks_namespaces for one in composites)
+        shared = Informers(shared_informers(api, clock, options.random, namespaces=namespaces))
+        self.extensions = Extensions.of(api, clock, events, options, shared, composites, controllers)
+        super().__init__(api, clock, self.extensions.controllers(events, options), events, shared, options)

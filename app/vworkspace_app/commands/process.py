@@ -1,0 +1,85 @@
+"""A process with controllers: connection to the API server, logs, metrics, probes, page, leader election (RUN-4)."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias
+
+import anyio
+import attrs
+import structlog
+
+from purekube.apimachinery.errors import OperatorError
+from purekube.ports import KubeApi
+from purekube_http import KubeApiClient, load_config
+from purekube_run.controller.manager import Election
+from purekube_run.process import logs
+from purekube_run.process.errors import CommandError
+from purekube_run.process.machine import Machine
+from purekube_run.process.signals import beside, run_until_stopped
+from vworkspace_app import VERSION
+from vworkspace_app.manager.leader_election import leader_election
+from vworkspace_app.manager.telemetry import Telemetry
+from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
+from vworkspace_app.observability.endpoints import probes
+from vworkspace_app.page.links import STREAMS
+from vworkspace_app.page.serving import ServedPage
+from vworkspace_app.settings import RunSettings
+from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.settings.table import PageAccess
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.frozen
+class Process:
+    """The parts of a process that its work needs; `server` is the address of the API server."""
+
+    log: logs.Logs
+    server: str
+    api: KubeApi
+    machine: Machine
+    election: Election
+    metrics: Metrics
+    telemetry: Telemetry
+
+
+Work: TypeAlias = Callable[[Process, anyio.Event], Awaitable[None]]
+"""A function that works until the event is set, and then finishes."""
+
+
+def configure_log(settings: RunSettings) -> logs.Logs:
+    """Return the process's log, formatted by the settings."""
+    return logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
+
+
+def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
+    """Run `work` until a signal. Raises CommandError for a cluster that cannot be named."""
+    try:
+        config = load_config(settings.kubeconfig)
+    except OperatorError as error:
+        raise CommandError(error.message) from error
+    if config.user is not None:
+        log.secrets.add(config.user.token, config.user.password)
+    machine = Machine()
+    clock = machine.clock
+    latest = LatestStats(ProcessStats(clock.monotonic()))
+    metrics = Metrics(latest, clock.monotonic, config.cluster.server)
+    telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
+    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask, settings.page_hosts)
+    connect = partial(KubeApiClient, config)
+
+    async def connected(stop: anyio.Event) -> None:
+        async with (
+            leader_election(settings, connect, machine) as election,
+            connect(observe=metrics.request, before_write=election.before_write) as api,
+            beside(telemetry.run),
+        ):
+            page.ask(api)
+            seen = page.beside(telemetry, clock)
+            await work(Process(log, config.cluster.server, api, machine, election, metrics, seen), stop)
+
+    grace = seconds_of(settings.grace_period)
+    served = application(latest, metrics, clock.monotonic, page.routes)
+    with probes(settings.listen, served, streams=STREAMS):
+        run_until_stopped(connected, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
+    _log.info("stopped")

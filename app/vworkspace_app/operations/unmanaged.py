@@ -1,0 +1,26 @@
+"""Reports on objects of our kinds that lack the label by which the operator acts on them (RES-5)."""
+
+import attrs
+import structlog
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.controller.events.once import Once
+from purekube.ports import EventSink
+from vworkspace_core.api.unmanaged import unmanaged
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.frozen
+class UnmanagedReports:
+    """The objects reported so far."""
+
+    events: EventSink
+    _reported: Once = attrs.field(factory=Once)
+
+    async def report(self, key: ObjectRef, manifest: Manifest) -> None:
+        """Emit one Event on an object that nothing is done about."""
+        event = unmanaged(key, manifest)
+        if event is not None and self._reported.first(str(key), event.regarding_uid):
+            _log.info("left alone: not labelled for this operator", object=str(key), why=event.note)
+            await self.events.emit(event)
