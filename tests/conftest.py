@@ -7,6 +7,7 @@ See `tests/support/effort.py`.
 import gc
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests.support.effort import EFFORT, PROFILES
 from tests.support.patience import TIMEOUT
+from tests.support.server_use import note, uses_server
 
 pytest.register_assert_rewrite("vworkspace_app.conformance.checks")  # before anything imports them
 
@@ -37,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--everything", action="store_true", help="the tests marked slow, too (`make test-all`)")
     parser.addoption(
         "--screenshots", action="store_true", help="write docs/screenshots anew, from the tests of the page"
+    )
+    parser.addoption(
+        "--on-server", action="store_true", help="only tests that use the API server of KUBEBUILDER_ASSETS"
     )
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
 
@@ -101,6 +106,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if EFFORT.long and time.monotonic() - BEGAN > 60 * item.config.getoption("--minutes"):
         pytest.skip("the time of this long run is up (--minutes)")
     random.seed(f"{item.nodeid} {EFFORT.seed}")
+    note(item)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -110,14 +116,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of the tests as they are ordered here, and then take from each other. A long run takes them in an order of its own,
     so that each has its turn although time is limited.
     """
-    slow = [] if config.stash[SLOW] else [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
+    if not config.stash[SLOW]:
+        _keep(config, items, lambda item: item.get_closest_marker("slow") is None)
+    if config.getoption("--on-server"):
+        _keep(config, items, uses_server)
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
     else:
         items.sort(key=lambda item: WAITING not in item.path.parents)
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]) -> None:
+    omitted = [item for item in items if not is_kept(item)]
+    if omitted:
+        config.hook.pytest_deselected(items=omitted)
+        items[:] = [item for item in items if is_kept(item)]
 
 
 def pytest_collection_finish() -> None:

@@ -16,16 +16,9 @@ def _cluster() -> Cluster:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Share the cluster with other tests: each has namespaces of its own."""
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Share the cluster with other tests, each in namespaces of its own, as far as the markers allow."""
     cluster = _cluster()
-    with taking_part():
-        yield cluster
-
-
-@pytest.fixture
-def lone_cluster() -> Iterator[Cluster]:
-    """Have the cluster alone: its controllers may be killed, and definitions taken away."""
-    cluster = _cluster()
-    with taking_part(alone=True):
+    alone, operator = (request.node.get_closest_marker(name) is not None for name in ("lone", "operator"))
+    with taking_part(alone=alone, operator=operator):
         yield cluster

@@ -49,6 +49,7 @@ _KINDS = {
 _GROUP = "shops.example.com"
 _SHOPS = {version: Kind(_GROUP, version, "Shop", "shops") for version in ("v1", "v2")}
 _OPTIONS = InstallOptions(cert_manager=True)
+pytestmark = pytest.mark.lone
 
 
 @attrs.frozen
@@ -115,10 +116,10 @@ class Site:
 
 
 @pytest.fixture
-def site(lone_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
-    if "cert-manager" not in lone_cluster.components:
+def site(cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
+    if "cert-manager" not in cluster.components:
         pytest.skip("the cluster runs without cert-manager")
-    config = load_config(lone_cluster.kubeconfig)
+    config = load_config(cluster.kubeconfig)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(KubeApiClient(config)) as api:
         found = Site(RemoteHands(portal, api), tmp_path, f"certs-{secrets.token_hex(3)}")
         found.hands.do(partial(have_defined, crd_manifests()))

@@ -23,6 +23,9 @@ from vworkspace_core.api.kinds import CLUSTER
 _WHOLE_CLUSTER: tuple[Kind, ...] = (NAMESPACE, CLUSTER, RIGHTS["ClusterRole"], RIGHTS["ClusterRoleBinding"])
 
 
+pytestmark = pytest.mark.operator
+
+
 @pytest.fixture(autouse=True)
 def defined(cluster: Cluster) -> None:
     """Other tests use the definitions at the same time: the demo finds them, and leaves them."""

@@ -10,10 +10,12 @@ from tests.support.flux_recordings import FLUX
 from tests.support.flux_scenarios import SCENARIOS, played
 from tools.cluster.up import Cluster
 
+_KILL = pytest.mark.lone
+_NAMES = [pytest.param(name, marks=_KILL if name.startswith("killed") else ()) for name in SCENARIOS]
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, request: pytest.FixtureRequest) -> None:
-    cluster: Cluster = request.getfixturevalue("lone_cluster" if name.startswith("killed") else "cluster")
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, cluster: Cluster) -> None:
     with real_stage(cluster) as stage:
         assert not FLUX.differences(name, played(name, stage), cluster)
         read = reading(stage, datetime.now(UTC))

@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio
 import attrs
+import pytest
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
@@ -107,8 +108,9 @@ def _names(count: int) -> list[str]:
     return [f"app-{number}" for number in range(count)]
 
 
+@pytest.mark.lone
 def test_installs_and_upgrades_in_a_storm_of_kills_are_done_once_and_reported_as_promised_PULL_4(
-    lone_cluster: Cluster,
+    cluster: Cluster,
 ) -> None:
     async def story(site: RealSite) -> None:
         names = _names(12)
@@ -136,11 +138,12 @@ def test_installs_and_upgrades_in_a_storm_of_kills_are_done_once_and_reported_as
         with anyio.fail_after(60):
             await has_nothing_open(site)
 
-    on_site(lone_cluster, story)
+    on_site(cluster, story)
 
 
+@pytest.mark.operator
 def test_another_process_takes_over_while_applications_install_and_nothing_is_done_twice_PULL_4(
-    lone_cluster: Cluster,
+    cluster: Cluster,
 ) -> None:
     """An upgrade of the operator under load: the old process is told to end, the new one starts meanwhile."""
 
@@ -163,4 +166,4 @@ def test_another_process_takes_over_while_applications_install_and_nothing_is_do
         with anyio.fail_after(60):
             await has_nothing_open(site)
 
-    on_site(lone_cluster, story)
+    on_site(cluster, story)

@@ -24,24 +24,27 @@ _REGISTRY = "oci://registry.example.com/charts"
 _NAMESPACE = "org-myteam"
 
 
+pytestmark = pytest.mark.lone
+
+
 @pytest.fixture
-def page(lone_cluster: Cluster, tmp_path: Path) -> Iterator[Tutorial]:
+def page(cluster: Cluster, tmp_path: Path) -> Iterator[Tutorial]:
     """The page, followed in a folder whose `kc` is the administrator's and `operator-kc` the operator's."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
-    assert lone_cluster.registries is not None
-    charts = Repository(lone_cluster.registries.trusted, "newcomer", lone_cluster.registries.authority)
+    assert cluster.registries is not None
+    charts = Repository(cluster.registries.trusted, "newcomer", cluster.registries.authority)
     for version in ("6.7.0", "6.8.0"):
         charts.push("podinfo", version, like="settings")
     tutorial = Tutorial(ROOT / "docs" / "quickstart.md", tmp_path)
     manifest = tutorial.block("yaml", "podinfo.yaml")
     assert _REGISTRY in manifest
     (tmp_path / "podinfo.yaml").write_text(manifest.replace(_REGISTRY, charts.oci), encoding="utf-8")
-    shutil.copy(lone_cluster.kubeconfig, tmp_path / "kc")
-    shutil.copy(lone_cluster.operator_kubeconfig, tmp_path / "operator-kc")
+    shutil.copy(cluster.kubeconfig, tmp_path / "kc")
+    shutil.copy(cluster.operator_kubeconfig, tmp_path / "operator-kc")
     yield tutorial
     tutorial.shell("export KUBECONFIG=kc; vworkspace-operator uninstall --yes --timeout 60 --keep-applications")
-    anyio.run(_remove, lone_cluster)
+    anyio.run(_remove, cluster)
 
 
 async def _remove(cluster: Cluster) -> None:

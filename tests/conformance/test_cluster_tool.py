@@ -76,3 +76,22 @@ def test_without_go_one_line_says_what_is_missing_and_what_goes_on_RUN_8(tmp_pat
         command, cwd=root, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{WITHOUT_GO}\n", "")
+
+
+STARTER = """
+import os, subprocess, sys, time
+from tools.cluster import strays
+strays.adopt()
+subprocess.run(["sh", "-c", "setsid sleep 600 & trap '' TERM; (trap '' TERM; exec sleep 601) &"], check=True)
+while len(ids := strays.descendants(os.getpid())) < 2:
+    time.sleep(0.01)
+strays.end(ids, grace=0.5)
+print(len(ids), strays.descendants(os.getpid()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are found on Linux alone")
+def test_processes_end_whose_parent_is_gone_and_that_ignore_a_signal_RUN_8() -> None:
+    root = Path(__file__).resolve().parents[2]
+    ended = subprocess.run([sys.executable, "-c", STARTER], cwd=root, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("2 []\n", "")

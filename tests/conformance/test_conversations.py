@@ -5,6 +5,7 @@ Each is named by the rule that it shows.
 
 import ssl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -275,20 +276,34 @@ LATER: dict[str, tuple[tuple[int, ...], list[Turn]]] = {
 """What later servers answer otherwise, and since when."""
 
 
-@pytest.fixture(scope="module", params=["in process", "over HTTP", "kube-apiserver"])
+@contextmanager
+def _in_process() -> Iterator[Partner]:
+    server = ApiServer(now=lambda: datetime.now(UTC))
+    server.create(RequestTarget(server.resource(CUSTOM_RESOURCE_DEFINITION)), definition())
+    yield InProcess(server)
+
+
+@contextmanager
+def _over_http() -> Iterator[Partner]:
+    with served(ApiServer(now=wall_clock)) as url:
+        yield _introduced(OverHttp(url))
+
+
+@contextmanager
+def _real() -> Iterator[Partner]:
+    real = real_server()
+    trust = ssl.create_default_context(cadata=real.authority.decode())
+    yield _introduced(OverHttp(real.url, real.token, trust))
+
+
+_PARTNERS = {"in process": _in_process, "over HTTP": _over_http, "kube-apiserver": _real}
+
+
+@pytest.fixture(scope="module", params=list(_PARTNERS.values()), ids=list(_PARTNERS))
 def partner(request: pytest.FixtureRequest) -> Iterator[Partner]:
-    """Somebody who knows the kind that is talked about."""
-    if request.param == "in process":
-        server = ApiServer(now=lambda: datetime.now(UTC))
-        server.create(RequestTarget(server.resource(CUSTOM_RESOURCE_DEFINITION)), definition())
-        yield InProcess(server)
-    elif request.param == "over HTTP":
-        with served(ApiServer(now=wall_clock)) as url:
-            yield _introduced(OverHttp(url))
-    else:
-        real = real_server()
-        trust = ssl.create_default_context(cadata=real.authority.decode())
-        yield _introduced(OverHttp(real.url, real.token, trust))
+    """A server that knows the kind that is talked about."""
+    with request.param() as partner:
+        yield partner
 
 
 def _introduced(partner: OverHttp) -> OverHttp:

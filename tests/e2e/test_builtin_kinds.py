@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,8 @@ from purekube.boxes.schemas import Schemas
 from purekube.readiness import State, readiness
 from purekube.reconcilers.pure import as_kind
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
-from purekube_kit.kube_apiserver import assets_of, started
+from purekube_kit.kube_apiserver import started
+from tests.support.server_use import real_assets
 
 OWNABLE = {"create", "delete", "list", "patch", "watch"}
 """Verbs of a kind of which a box can make objects."""
@@ -42,10 +42,7 @@ def served(config: Mapping[str, Any]) -> Iterator[Kind]:
 
 @pytest.mark.slow
 def test_every_kind_that_a_kube_apiserver_serves_is_known() -> None:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as server:
+    with started(real_assets()) as server:
         kinds = set(served(server.kubeconfig()))
     known = {found for api_version, kind in (*BUILT_IN, *UNTYPED) if (found := built_in_names(api_version, kind))}
     assert kinds - known == set()

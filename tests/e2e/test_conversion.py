@@ -24,7 +24,7 @@ from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
 from purekube.versions import Converter, kept_in
-from purekube_kit.kube_apiserver import Assets, assets_of, started
+from purekube_kit.kube_apiserver import started
 from purekube_run.process.clock import SystemClock
 from tests.support.builders import instance_manifest
 from tests.support.commands import Running, free_port, run
@@ -33,6 +33,7 @@ from tests.support.kubectl import Kubectl, why_not
 from tests.support.patience import PATIENCE
 from tests.support.second_version import converter, definition
 from tests.support.server_thread import served, wall_clock
+from tests.support.server_use import real_assets
 from vworkspace_app.install import InstallOptions
 from vworkspace_app.install.box_webhooks import with_conversion
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
@@ -100,9 +101,8 @@ def _cluster() -> Iterator[dict[str, Any]]:
 
     It is this module's alone: its definitions name webhooks that are gone afterwards.
     """
-    assets = assets_of(os.environ)
-    if isinstance(assets, Assets):
-        with started(assets) as server:
+    if os.environ.get("KUBEBUILDER_ASSETS"):
+        with started(real_assets()) as server:
             yield server.kubeconfig()
     else:
         with served(ApiServer(now=wall_clock), gc_delay=None) as url:

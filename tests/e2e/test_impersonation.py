@@ -1,6 +1,5 @@
 """RUN-9, RUN-12: who may act as somebody else, on the embedded API server and on a kube-apiserver alike."""
 
-import os
 import ssl
 import time
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ from kubelab.access.rbac import service_account
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Right, refused_right
-from purekube_kit.kube_apiserver import OPERATOR_USER, assets_of, started
+from purekube_kit.kube_apiserver import OPERATOR_USER, started
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
+from tests.support.server_use import real_assets
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -34,10 +34,7 @@ def _embedded() -> Iterator[tuple[Wire, Wire]]:
 
 @contextmanager
 def _real() -> Iterator[tuple[Wire, Wire]]:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as server:
+    with started(real_assets()) as server:
         trust = ssl.create_default_context(cadata=server.authority.decode())
         with (
             wired(server.url, server.token, trust) as admin,

@@ -5,7 +5,6 @@ of stories.
 """
 
 import json
-import os
 import shutil
 import ssl
 import subprocess
@@ -23,10 +22,11 @@ import yaml
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
-from purekube_kit.kube_apiserver import assets_of, started
+from purekube_kit.kube_apiserver import started
 from tests.support.commands import run
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Wire, served, wall_clock, wired
+from tests.support.server_use import real_assets
 from tests.support.violations import CRD
 
 pytestmark = pytest.mark.slow
@@ -52,10 +52,7 @@ def embedded() -> Iterator[Server]:
 
 @contextmanager
 def real() -> Iterator[Server]:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as found:
+    with started(real_assets()) as found:
         trust = ssl.create_default_context(cadata=found.authority.decode())
         with wired(found.url, token=found.token, trust=trust) as wire:
             yield Server(wire, found.kubeconfig())

@@ -1,6 +1,5 @@
 """The pytest plugin of the kit: one test unchanged on a cluster in memory, a kube-apiserver, a cluster of yours."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,8 @@ import yaml
 from kubelab import ApiServer, InProcessKube, run_sync
 from kubelab.http.serving import kubeconfig
 from purekube import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube_kit.kube_apiserver import assets_of
 from tests.support.server_thread import served, wall_clock
+from tests.support.server_use import real_assets
 
 pytest_plugins = ["pytester"]
 
@@ -65,7 +64,6 @@ def test_pods_that_do_not_start(kube_cluster):
 def test_an_hour(kube_cluster):
     kube_cluster.after(3600)
 """
-ON_REAL = pytest.mark.skipif(isinstance(assets_of(os.environ), str), reason=str(assets_of(os.environ)))
 
 
 @pytest.fixture
@@ -107,8 +105,8 @@ def test_a_place_that_there_is_not_is_refused(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
-@ON_REAL
 def test_the_same_tests_run_on_a_kube_apiserver(suite: pytest.Pytester) -> None:
+    real_assets()
     ended = suite.runpytest_subprocess("-v", "-rs", "--kube-cluster", "assets")
 
     ended.assert_outcomes(passed=2, skipped=1)

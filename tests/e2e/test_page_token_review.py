@@ -1,6 +1,5 @@
 """SEE-3: a real API server says whose a token is, and whether its owner may look at the page."""
 
-import os
 import ssl
 from pathlib import Path
 
@@ -8,9 +7,10 @@ import anyio
 import pytest
 
 from purekube_http import KubeApiClient, load_config
-from purekube_kit.kube_apiserver import assets_of, started
+from purekube_kit.kube_apiserver import started
 from purekube_run.process.yaml_documents import Format, dump
 from tests.support.server_thread import Wire, wired
+from tests.support.server_use import real_assets
 from vworkspace_app.page.access import PATH, Verdict, judged
 
 pytestmark = pytest.mark.slow
@@ -29,10 +29,7 @@ def token_of(wire: Wire, name: str) -> str:
 
 
 def test_whoever_may_get_the_path_is_let_in_and_nobody_else_SEE_3(tmp_path: Path) -> None:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as found:
+    with started(real_assets()) as found:
         trust = ssl.create_default_context(cadata=found.authority.decode())
         with wired(found.url, token=found.token, trust=trust) as wire:
             tokens = {name: token_of(wire, name) for name in ("jane", "joe")}

@@ -6,7 +6,7 @@ nothing on it (W-15). The operator was blind for up to an hour, with Ready=True 
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,12 +90,12 @@ def operated(server: Restorable, folder: Path) -> Iterator[tuple[Hands, Running]
 
 
 @pytest.mark.parametrize("overtaken", [False, True], ids=["behind", "overtaken"])
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("started", SERVERS)
 def test_after_etcd_was_restored_every_edit_is_reconciled_and_what_was_lost_is_applied_again(
-    kind: str, overtaken: bool, tmp_path: Path
+    started: Callable[[], AbstractContextManager[Restorable]], overtaken: bool, tmp_path: Path
 ) -> None:
     """`overtaken`: by the time the operator reaches the server, its versions are beyond the position of the watches."""
-    with SERVERS[kind]() as server, operated(server, tmp_path) as (hands, process):
+    with started() as server, operated(server, tmp_path) as (hands, process):
         hands.want(BEFORE, "first")
         process.until(lambda: hands.title(BEFORE) == "first", "the release")
         server.take_snapshot()

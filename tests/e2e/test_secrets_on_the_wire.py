@@ -1,6 +1,5 @@
 """RUN-12, L21: of Secrets whose data no expression reads, none crosses the wire to the operator."""
 
-import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,12 +14,13 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SECRET
 from purekube.boxes.box import Box
 from purekube_http import KubeApiClient
-from purekube_kit.kube_apiserver import assets_of, started
+from purekube_kit.kube_apiserver import started
 from purekube_run.process.clock import SystemClock
 from tests.support.box_site import NS, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd, secret
 from tests.support.embedded_server import config_of, embedded
 from tests.support.recorded_wire import Answered, recorded
+from tests.support.server_use import real_assets
 
 LOOT: Final = "dG9wLXNlY3JldA=="
 DRAWN: Final = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}
@@ -44,10 +44,7 @@ async def _embedded() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
 
 @asynccontextmanager
 async def _real() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as server:
+    with started(real_assets()) as server:
         trust = ssl.create_default_context(cadata=server.authority.decode())
         hands = KubeConfig.from_dict(server.kubeconfig()).get()
         async with recorded(server.url, trust) as (before, answers):

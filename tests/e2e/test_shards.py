@@ -30,7 +30,7 @@ PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": 
 
 @pytest.fixture(scope="module", params=SITES)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with SITES[request.param](tmp_path_factory.mktemp("site")) as found:
+    with request.param(tmp_path_factory.mktemp("site")) as found:
         for name in SPACES:
             found.make("namespaces", "Namespace", name, {"metadata": {"labels": {"managed-by": "vworkspace"}}})
             for manifest in tenant(name, InstallOptions(namespace=OWN_NS)):

@@ -30,7 +30,7 @@ SOURCE_OF = re.compile(r"-[0-9a-f]{8}$")
 
 @pytest.fixture(scope="module", params=SITES)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with SITES[request.param](tmp_path_factory.mktemp("site")) as found:
+    with request.param(tmp_path_factory.mktemp("site")) as found:
         yield found
 
 

@@ -80,7 +80,7 @@ class Host:
 
 @pytest.fixture(params=SITES)
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
-    with SITES[request.param](tmp_path) as site:
+    with request.param(tmp_path) as site:
         port = urlsplit(site.url).port
         assert port is not None
         with Middle(port, site.trust, site.shown) as middle, Middle(port, site.trust, site.shown) as another:

@@ -20,6 +20,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE
 from purekube.ports import KubeApi
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
+from tests.support.cluster_choice import real_cluster
 from tests.support.cluster_environment import environment_world
 from tests.support.commands import Ended, Running, run
 from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, World, conditions
@@ -31,7 +32,10 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import UNINSTALL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.lone]
+without_real_flux = pytest.mark.skipif(
+    real_cluster() is not None, reason="asks nothing of Flux: played on the embedded API server and on a bare one"
+)
 
 _PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 _CLUSTER_WIDE: Final = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
@@ -157,6 +161,7 @@ async def _folder() -> AsyncIterator[str]:
 FACE: Final = Face("installed", False, everything_installed, partial(environment_world, alone=True))
 
 
+@without_real_flux
 def test_a_dry_run_tells_each_step_and_changes_nothing() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
@@ -170,6 +175,7 @@ def test_a_dry_run_tells_each_step_and_changes_nothing() -> None:
     FACE.run(story)
 
 
+@without_real_flux
 def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
@@ -243,7 +249,9 @@ def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resu
     FACE.run(story)
 
 
-@pytest.mark.parametrize(("word", "runs_on"), [(UNINSTALL, False), (ABANDON, True)])
+@pytest.mark.parametrize(
+    ("word", "runs_on"), [(UNINSTALL, False), pytest.param(ABANDON, True, marks=without_real_flux)]
+)
 def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so(word: str, runs_on: bool) -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
@@ -265,6 +273,7 @@ def says(world: World) -> str:
     return conditions(world.find(INSTANCE)).get("Deleting", "")
 
 
+@without_real_flux
 def test_without_an_operator_nothing_is_begun_that_nobody_would_end() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED

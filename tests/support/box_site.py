@@ -3,7 +3,6 @@
 What runs is what `box run` runs: informers, queue, workers, Events. Workloads are simulated in all of them.
 """
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,7 +12,6 @@ from typing import Any, Final
 
 import anyio
 import attrs
-import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from kubelab.clock import VirtualClock
@@ -32,7 +30,7 @@ from purekube.boxes.decide import composite_of
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient
-from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, started
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
@@ -40,6 +38,7 @@ from purekube_run.process.clock import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
+from tests.support.server_use import real_assets
 from tests.support.virtual_time import run as run_in_virtual_time
 
 __all__ = ["FACES", "NS", "QUICK", "RIGHTS", "BoxSite", "Face", "Limited", "example", "in_process", "play"]
@@ -239,10 +238,7 @@ async def _by_clients(
 
 
 def _real(story: Play, behaviour: DownstreamBehaviour) -> None:
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as server:
+    with started(real_assets()) as server:
         config = _config(server)
 
         async def main() -> None:
@@ -262,10 +258,7 @@ Limited = Callable[[Play, DownstreamBehaviour], None]
 
 def _limited(story: Play, behaviour: DownstreamBehaviour) -> None:
     """A kube-apiserver on which boxes have the rights that the story grants, and no other."""
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
-    with started(assets) as server:
+    with started(real_assets()) as server:
         operator = KubeConfig.from_dict(kubeconfig(server.url, server.operator_token, authority=server.authority)).get()
         assert operator is not None
 

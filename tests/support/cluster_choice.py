@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from kubelab.access.rbac import service_account
@@ -27,9 +26,10 @@ from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
 from purekube_http import load_config
-from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, audit_flags, started
 from tests.support.audited_story import POLICY, Audit, Remembered, Written
 from tests.support.server_thread import served
+from tests.support.server_use import real_assets, require_choice
 from tools.cluster.up import VARIABLE, Cluster
 
 __all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server", "taking_part"]
@@ -69,11 +69,12 @@ def is_existing() -> bool:
 @contextmanager
 def reached(*, alone: bool = False) -> Iterator[Reached]:
     """The cluster of the environment for one story; `alone` if it takes away what other tests use."""
+    require_choice()
     if (cluster := real_cluster()) is not None:
-        with _one_after_another(alone=alone):
+        with taking_part(alone=alone, operator=True):
             yield _whole(cluster)
     elif is_existing():
-        with _one_after_another(alone=alone):
+        with taking_part(alone=alone, operator=True):
             yield _existing()
     elif os.environ.get("KUBEBUILDER_ASSETS"):
         yield _bare(*_audited())
@@ -100,19 +101,22 @@ def _existing() -> Reached:
 
 
 @contextmanager
-def taking_part(*, alone: bool = False) -> Iterator[None]:
-    """Share the environment's cluster with other tests, or have it `alone` while the block lasts."""
-    folder = os.environ.get(VARIABLE) or tempfile.gettempdir()
-    with Path(folder, f"vworkspace-tests-{os.getuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+def taking_part(*, alone: bool = False, operator: bool = False) -> Iterator[None]:
+    """Share the environment's cluster with other tests, or have it `alone` while the block lasts.
+
+    Tests that run an `operator` follow one another, since each operator sees every namespace.
+    """
+    with _locked("tests", fcntl.LOCK_EX if alone else fcntl.LOCK_SH), ExitStack() as stack:
+        if operator:
+            stack.enter_context(_locked("operators", fcntl.LOCK_EX))
         yield
 
 
 @contextmanager
-def _one_after_another(*, alone: bool) -> Iterator[None]:
-    """Stories that share a cluster run one after the other: an operator looks at every namespace."""
-    with taking_part(alone=alone), Path(tempfile.gettempdir(), f"vworkspace-e2e-{os.getuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _locked(what: str, how: int) -> Iterator[None]:
+    folder = os.environ.get(VARIABLE) or tempfile.gettempdir()
+    with Path(folder, f"vworkspace-{what}-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, how)
         yield
 
 
@@ -165,9 +169,7 @@ def real_server() -> RealServer:
 @cache
 def _audited() -> tuple[RealServer, Path]:
     """The real server, and its audit log."""
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
+    assets = real_assets()
     folder = Path(_real.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-audit-")))
     log = folder / "audit.log"
     return _real.enter_context(started(assets, *audit_flags(log, POLICY))), log
@@ -176,4 +178,3 @@ def _audited() -> tuple[RealServer, Path]:
 def stop_real_server() -> None:
     """Stop what `real_server` started."""
     _real.close()
-    _audited.cache_clear()

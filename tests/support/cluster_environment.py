@@ -150,7 +150,7 @@ async def _clean(api: KubeApi) -> None:
     """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
     for kind in _LEFT:
         await _remove(api, kind, NS)
-    for kind in (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION, known.HELM_RELEASE):
+    for kind in (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION, known.HELM_RELEASE, known.HELM_CHART):
         await _remove(api, kind, worlds.UNGATED_NS)
     for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
         await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")

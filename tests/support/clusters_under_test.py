@@ -4,7 +4,6 @@ The API server is the embedded one as a process, or a kube-apiserver, where repl
 pods of one service account, with tokens of their own and the rights that `manifests` prints.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,13 +21,14 @@ from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
-from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, audit_flags, started
 from purekube_run.process.clock import SystemClock
 from tests.support.audit_log import POLICY, Act, Log, embedded_log, kube_log
 from tests.support.cluster_environment import grant
 from tests.support.commands import Running, call
 from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, instance, usual_crds
+from tests.support.server_use import real_assets
 
 __all__ = ["SITES", "Site"]
 
@@ -105,9 +105,7 @@ def _embedded(folder: Path) -> Iterator[Site]:
 @contextmanager
 def _real(folder: Path) -> Iterator[Site]:
     """A kube-apiserver, with Flux as a client. Skips where there is none."""
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
+    assets = real_assets()
     log = folder / "audit"
     with started(assets, *audit_flags(log, POLICY)) as server:
         trust = create_default_context(cadata=server.authority.decode())
@@ -119,8 +117,8 @@ def _real(folder: Path) -> Iterator[Site]:
             yield found
 
 
-SITES = {"embedded": _embedded, "kube-apiserver": _real}
-"""How to open one in a folder."""
+SITES: list[Any] = [pytest.param(_embedded, id="embedded"), pytest.param(_real, id="kube-apiserver")]
+"""Functions that open one in a folder."""
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 One is the embedded API server, the other an etcd with a kube-apiserver. Both listen on the same port afterwards.
 """
 
-import os
 import shutil
 import signal
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,12 +33,12 @@ from purekube_kit.kube_apiserver import (
     _Running,
     _wait,
     apiserver_command,
-    assets_of,
     etcd_command,
     free_ports,
     write_credentials,
 )
 from tests.support.server_thread import served, wall_clock
+from tests.support.server_use import real_assets
 
 __all__ = ["SERVERS", "Restorable", "config_of"]
 
@@ -165,9 +164,7 @@ def _embedded() -> Iterator[Restorable]:
 @contextmanager
 def _real() -> Iterator[Restorable]:
     """Both processes, started; stopped and removed at the end. Skips where there are none."""
-    assets = assets_of(os.environ)
-    if isinstance(assets, str):
-        pytest.skip(assets)
+    assets = real_assets()
     with tempfile.TemporaryDirectory(prefix="vworkspace-restored-") as place:
         folder, (client, peer, port) = Path(place), free_ports(3)
         made = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
@@ -183,5 +180,5 @@ def _real() -> Iterator[Restorable]:
             both.stop()
 
 
-SERVERS: dict[str, Callable[[], AbstractContextManager[Restorable]]] = {"embedded": _embedded, "kube-apiserver": _real}
-"""How to start one."""
+SERVERS: list[Any] = [pytest.param(_embedded, id="embedded"), pytest.param(_real, id="kube-apiserver")]
+"""Functions that start one."""

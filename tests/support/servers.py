@@ -261,6 +261,6 @@ def _config(url: str) -> SingleConfig:
 IN_PROCESS = Face("in process", True, _in_process)
 OVER_HTTP = Face("over HTTP", False, _over_http)
 ENVIRONMENT = Face("in a cluster", False, _in_the_environment, environment_world)
-EVERY_DAY: tuple[Any, ...] = (IN_PROCESS, ENVIRONMENT)
-FACES: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=pytest.mark.slow))
+EVERY_DAY: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=pytest.mark.operator))
+FACES: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=[pytest.mark.slow, pytest.mark.operator]))
 """In a cluster a story takes seconds: a plain run tells there those of the pull sequence alone (`EVERY_DAY`)."""

@@ -3,27 +3,27 @@
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from types import FrameType
+from typing import Final
 
-from tools.cluster.build import WITHOUT_GO, CannotBuild, build, has_go
-from tools.cluster.components import CHOICE, USUAL
+from tools.cluster import strays
+from tools.cluster.build import WITHOUT_GO, CannotBuild, build, has_go, is_built
+from tools.cluster.components import CHOICE, TESTED, USUAL
 from tools.cluster.processes import CannotStart
+from tools.cluster.testing import run_tests
 from tools.cluster.up import VARIABLE, pins_of, running
 
-_BARE = ("tests/e2e", "tests/conformance")
-_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "tests/e2e/test_uninstalling.py")
-_CHOSEN = ("-k", "cluster or uninstalling")
-"""Tests of the whole operator, too: those whose world is a cluster, instead of in process."""
+_BUILT: Final = "flux, and the engines that are built already"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Execute the command in the arguments; return the exit status."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
+    strays.adopt()
     if not has_go():
         print(WITHOUT_GO, flush=True)
         return 0 if options.command == "test" else 1
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    finally:
+        strays.end(strays.descendants(os.getpid()))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,12 +44,12 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, wanted, told in (
         ("build", _build, ",".join(USUAL), "build what the cache lacks, and print the folder of the programs"),
         ("up", _up, ",".join(USUAL), "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
-        ("test", _test, "flux", "run the tests that want real servers and controllers, on such a cluster"),
+        ("test", _test, "", "run the tests that want real servers and controllers, on such a cluster"),
     ):
         command = commands.add_parser(name, help=told)
         command.set_defaults(run=run)
         command.add_argument(
-            "--with", dest="wanted", default=wanted, help=f"of {','.join(CHOICE)} (default: %(default)s)"
+            "--with", dest="wanted", default=wanted, help=f"of {','.join(CHOICE)} (default: {wanted or _BUILT})"
         )
         command.add_argument("--oldest", action="store_true", help="the oldest promised versions (Kubernetes, Flux)")
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
@@ -80,18 +82,18 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> int:
-    """Run e2e and conformance tests on one kube-apiserver per worker, then tests/cluster on a whole cluster."""
-    programs = build(pins_of(_wanted(options), oldest=options.oldest).values(), _say)
-    status = 0 if options.rest else _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)
-    with running(_wanted(options), _say, keep=options.keep, oldest=options.oldest) as cluster:
-        environment = {VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}
-        return _pytest(environment, options.rest or (*_WHOLE, *_CHOSEN)) or status
+    components = _wanted(options) or _tested(oldest=options.oldest)
+    return run_tests(components, options.rest, _say, keep=options.keep, oldest=options.oldest)
 
 
-def _pytest(environment: dict[str, str], arguments: Sequence[str]) -> int:
-    workers = os.environ.get("WORKERS", str(2 * (os.cpu_count() or 1)))
-    command = [sys.executable, "-m", "pytest", f"--numprocesses={workers}", "--dist=worksteal", *arguments]
-    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
+def _tested(*, oldest: bool) -> list[str]:
+    """Return Flux and the engines that are built, and say which are not: to build all takes longer than CI has."""
+    first, *engines = TESTED
+    missing = [name for name in engines if not is_built(pins_of([name], oldest=oldest).values())]
+    if missing:
+        names = ",".join(missing)
+        _say(f"not built, so not tested: {names} (python -m tools.cluster build --with {names})")
+    return [first, *(name for name in engines if name not in missing)]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

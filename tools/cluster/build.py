@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +49,7 @@ def build(pins: Collection[Pin], say: Say) -> Path:
     folder = cache / hash_of(*pins)
     with _alone(cache):
         folder.mkdir(exist_ok=True)
-        homes = {pin.folder.name: cache / f"{pin.folder.name}-{hash_of(pin)}" for pin in pins}
+        homes = {pin.folder.name: _home(cache, pin) for pin in pins}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             missing = [pin for pin in pins if not homes[pin.folder.name].is_dir()]
             list(pool.map(lambda pin: _build(pin, homes[pin.folder.name], say), missing))
@@ -58,6 +58,15 @@ def build(pins: Collection[Pin], say: Say) -> Path:
                 (folder / program.name).unlink(missing_ok=True)
                 (folder / program.name).symlink_to(homes[pin.folder.name] / program.name)
     return folder
+
+
+def is_built(pins: Iterable[Pin]) -> bool:
+    """Report whether the cache holds the programs of these pins."""
+    return all(_home(cache_folder(), pin).is_dir() for pin in pins)
+
+
+def _home(cache: Path, pin: Pin) -> Path:
+    return cache / f"{pin.folder.name}-{hash_of(pin)}"
 
 
 def _build(pin: Pin, home: Path, say: Say) -> None:

@@ -322,3 +322,5 @@ ALWAYS: Final = ("kubernetes", "kwok")
 CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)
 USUAL: Final = ("flux", "argo", "snapshots")
 """The components that `make cluster` runs by default; building the others takes long."""
+TESTED: Final = ("flux", "argo", "snapshots", "volsync", "velero", "cert-manager", "kro")
+"""The components with tests: `make test-cluster` runs the first, and those of the others that are built already."""

@@ -6,6 +6,7 @@ it is; of kubectl there is what the story needs, played on the same cluster.
 
 import re
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from datetime import timedelta
@@ -31,7 +32,10 @@ WIDTHS: Final = (80, 120)
 _LOOKS: Final = ("check", "status")
 """Commands of ours that fold to the screen, and change nothing: they are asked once for each."""
 _EXAMPLES: Final = HERE.parents[2] / "examples"
-_FAILURE: Final = "post-upgrade hooks failed: 1 error occurred:\n\t* job podinfo-migrate failed: BackoffLimitExceeded"
+CHARTS: Final = "oci://registry.example.com/podinfo/charts"
+"""The address in the example."""
+_STALLED: Final = "[Job/org-myteam/podinfo-hook status: 'Failed']"
+_FAILURE: Final = f"post-upgrade hooks failed: failed early due to stalled resources: {_STALLED}"
 _BROKEN: Final = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, _FAILURE), action=Action.UPGRADE, version="6.8.0")
 
 DAY: Final = """\
@@ -83,60 +87,72 @@ $ vworkspace-operator status
 
 
 def golden(width: int) -> Path:
-    """What was shown on a screen of so many columns."""
+    """Return the file with the recorded output on a screen of so many columns."""
     return HERE / f"{width}.txt"
 
 
 @cache
-def replayed() -> Mapping[int, str]:
-    """The whole day, as it is shown on each screen."""
+def replayed(widths: Sequence[int] = WIDTHS) -> Mapping[int, str]:
+    """Return the whole day on simulated controllers, as it is shown on each screen."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
-        return anyio.run(_told, backend_options={"loop_factory": virtual_loop()})
+        return anyio.run(_replay, widths, backend_options={"loop_factory": virtual_loop()})
     except BaseExceptionGroup as group:
         raise alone(group) from None
     finally:
         structlog.reset_defaults()
 
 
-async def _told() -> Mapping[int, str]:
-    lines: dict[int, list[str]] = {width: [] for width in WIDTHS}
+async def _replay(widths: Sequence[int]) -> Mapping[int, str]:
+    async with anyio.create_task_group() as group:
+        shown = await play(SimulatedShell(widths, Day.begun(group, FluxBehaviour(release_rules=(_BROKEN,)))))
+        group.cancel_scope.cancel()
+    return shown
+
+
+async def play(shell: "Shell", charts: str = CHARTS) -> Mapping[int, str]:
+    """Have everything typed in a folder with the examples; return what is shown on each screen.
+
+    `charts` is the address of the application's chart.
+    """
+    lines: dict[int, list[str]] = {width: [] for width in shell.widths}
     with TemporaryDirectory() as folder, chdir(folder):
         shutil.copytree(_EXAMPLES, "examples")
-        async with anyio.create_task_group() as group:
-            shell = _Shell(Day.begun(group, FluxBehaviour(release_rules=(_BROKEN,))))
-            for line in re.split(r"(?<!\\)\n", DAY.rstrip()):
-                for width, shown in (await shell.does(line)).items():
-                    lines[width] += shown
-            group.cancel_scope.cancel()
+        application = Path("examples", "application-oci.yaml")
+        application.write_text(application.read_text(encoding="utf-8").replace(CHARTS, charts), encoding="utf-8")
+        for line in re.split(r"(?<!\\)\n", DAY.rstrip()):
+            for width, shown in (await shell.does(line)).items():
+                lines[width] += shown
     return {width: "".join(f"{_neutral(line)}\n" for line in shown) for width, shown in lines.items()}
 
 
 def _neutral(line: str) -> str:
-    """How many rights there are, every change of a role changes; this is not the test of it."""
+    """Replace the number of rights, which every change of a role changes, and which this is not the test of."""
     return re.sub(r"\b\d+ rights$", "all rights", line)
 
 
 @attrs.define
-class _Shell:
-    day: Day
+class Shell(ABC):
+    """A terminal on a cluster; commands that only show something are asked once for each of the `widths`."""
+
+    widths: Sequence[int]
 
     async def does(self, line: str) -> Mapping[int, list[str]]:
-        """What stands on each screen for one line of the story."""
+        """Return what each screen shows for one line of the story."""
         if line.startswith("$ ") and line.split()[2] in _LOOKS:
-            return {width: [line, *await self._typed(line[2:], width)] for width in WIDTHS}
+            return {width: [line, *await self._typed(line[2:], width)] for width in self.widths}
         shown = await self._done(line)
-        return dict.fromkeys(WIDTHS, shown)
+        return dict.fromkeys(self.widths, shown)
 
     async def _done(self, line: str) -> list[str]:
         match line[:2]:
             case "$ ":
-                return [line, *await self._typed(line[2:], WIDTHS[0])]
+                return [line, *await self._typed(line[2:], self.widths[0])]
             case "~ ":
-                await self.day.clock.sleep(_seconds(line[2:]))
+                await self.wait(line[2:])
                 return [f"# {line[2:]} later"]
             case "! ":
-                self.day.flux.behaviour = attrs.evolve(self.day.flux.behaviour, release_rules=())
+                await self.mend()
                 return []
             case _:
                 return [line]
@@ -151,16 +167,51 @@ class _Shell:
             Path(into).write_text(Path(words[2]).read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
             return []
         if words[0] == "kubectl":
-            return await self._kubectl(words, Path(words[-1]).read_text(encoding="utf-8"))
-        status, out, err = await self.day.command(words[1:], "", {"COLUMNS": str(width)})
+            return await self.kubectl(words, Path(words[-1]).read_text(encoding="utf-8"))
+        status, out, err = await self.command(words[1:], width)
         if right:
             assert (status, err) == (0, ""), err
-            return await self._kubectl(right.split(), out)
+            return await self.kubectl(right.split(), out)
         ended = [f"[exit status {status}]"] if status else []
         return [*out.splitlines(), *err.splitlines(), *ended]
 
-    async def _kubectl(self, words: Sequence[str], text: str) -> list[str]:
-        """`kubectl apply`, with what it says of each object."""
+    @abstractmethod
+    async def wait(self, text: str) -> None:
+        """Let so much time pass."""
+
+    @abstractmethod
+    async def mend(self) -> None:
+        """Remove the reason for which the upgrade fails."""
+
+    @abstractmethod
+    async def command(self, words: Sequence[str], width: int) -> tuple[int, str, str]:
+        """Run our command; return its exit status, standard output and standard error."""
+
+    @abstractmethod
+    async def kubectl(self, words: Sequence[str], text: str) -> list[str]:
+        """Run `kubectl apply` on these manifests; return the lines that it prints."""
+
+
+@attrs.define
+class SimulatedShell(Shell):
+    """A terminal on the cluster in this process, under virtual time."""
+
+    day: Day
+
+    async def wait(self, text: str) -> None:
+        """Sleep in virtual time."""
+        await self.day.clock.sleep(_seconds(text))
+
+    async def mend(self) -> None:
+        """Let every release succeed."""
+        self.day.flux.behaviour = attrs.evolve(self.day.flux.behaviour, release_rules=())
+
+    async def command(self, words: Sequence[str], width: int) -> tuple[int, str, str]:
+        """Run it in a thread."""
+        return await self.day.command(words, "", {"COLUMNS": str(width)})
+
+    async def kubectl(self, words: Sequence[str], text: str) -> list[str]:
+        """Play it."""
         is_server_side = "--server-side" in words
         return [await self._applied(one, is_server_side) for one in yaml.safe_load_all(text) if one]
 
@@ -171,7 +222,8 @@ class _Shell:
         assert resource is not None, manifest["kind"]
         target = RequestTarget(resource, meta.get("namespace"), meta["name"])
         is_new = self._is_new(target)
-        self.day.server.apply(target, manifest, WriteOptions("kubectl", force=True))
+        manager = "kubectl" if is_server_side else "kubectl-client-side-apply"
+        self.day.server.apply(target, manifest, WriteOptions(manager, force=True))
         name = f"{resource.kind.lower()}{f'.{group}' if group else ''}/{meta['name']}"
         return f"{name} {'serverside-applied' if is_server_side else 'created' if is_new else 'configured'}"
 
