@@ -11,8 +11,10 @@ SITE := build/docs-site
 # How long `make test-long` begins new tests, and what it draws from; without SEED it draws one.
 MINUTES ?= 60
 SEED ?=
+# PART=kubelab, purekube or product takes the tests of one part alone, for `make test` and `make test-all`.
+PART ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
-PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --numprocesses $(WORKERS) --dist worksteal
+PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --numprocesses $(WORKERS) --dist worksteal $(if $(PART),--part $(PART))
 # For `make cluster` and `make test-cluster`: --with flux,argo, --keep.
 CLUSTER_ARGS ?=
 
@@ -43,7 +45,7 @@ setup: $(VENV)/.dev  ## create .venv with everything
 demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real HTTP
 	@$(BIN)/vworkspace-operator demo
 
-test: $(VENV)/.dev  ## set up and run the tests: all that PYTEST_ARGS names, else all but the slow ones
+test: $(VENV)/.dev  ## set up and run the tests: all that PYTEST_ARGS names, else all but the slow ones; PART=kubelab: those of one part
 	@$(PYTEST) $(PYTEST_ARGS)
 
 test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or wait for time to pass

@@ -29,13 +29,13 @@ import attrs
 
 from bench.machine import describe, line
 from bench.reaching import Client
-from kubelab.http.serving import serve
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.http.serving import serve_forever
 from kubelab.model.calls import ADMIN, RequestTarget, WriteOptions
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from purekube_run.process.yaml_documents import read_documents
-from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -208,7 +208,7 @@ def start_in_process() -> float:
             def tell(url: str) -> None:
                 group.start_soon(ask, url)
 
-            await serve(ApiServer(now=lambda: datetime.now(UTC)), ready=tell)
+            await serve_forever(ApiServer(now=lambda: datetime.now(UTC)), ready=tell)
 
     anyio.run(main)
     return found[0]

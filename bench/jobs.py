@@ -21,7 +21,7 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
-from kubelab.http.serving import serve as serve_cluster
+from kubelab.http.serving import serve_forever
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
@@ -118,7 +118,7 @@ async def serve(jobs: int, runs: int) -> None:
     urls: dict[str, str] = {}
 
     async def cluster() -> None:
-        await serve_cluster(servers.kube.server, ready=lambda url: urls.update(cluster=url))
+        await serve_forever(servers.kube.server, ready=lambda url: urls.update(cluster=url))
 
     async def control() -> None:
         await serve_control(

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.machine import describe, line
+from kubelab.cluster.access import write_kubeconfig
+from kubelab.cluster.definitions import install
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
@@ -29,8 +31,6 @@ from tests.support.browser import browser, missing
 from tests.support.commands import free_port
 from tests.support.page_site import Follower, degraded, get, instance, instance_ref, ready
 from tests.support.server_thread import served
-from vworkspace_app.embedded.access import write_kubeconfig
-from vworkspace_app.embedded.cluster import install
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 

@@ -19,6 +19,8 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from bench.reaching import Access
 from bench.writes import POLICY
+from kubelab.cluster.access import audited
+from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.flux import FluxBehaviour, FluxSimulator, run
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
@@ -30,8 +32,6 @@ from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from purekube_run.process.clock import SystemClock
 from tests.support.definitions import have_defined
-from vworkspace_app.embedded.access import audited
-from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_core.api.crd import crd_manifests
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
@@ -63,12 +63,10 @@ async def embedded(audit: Path, with_flux: bool) -> None:
     if cluster.flux is not None:
         cluster.flux.behaviour = QUICK
     await prepare(InProcessKube(cluster.server))
-    up, told = anyio.Event(), list[str]()
     with audited(cluster.server.audit, audit):
-        async with anyio.create_task_group() as group:
-            group.start_soon(cluster.run, "127.0.0.1", 0, up, told)
-            await up.wait()
-            announce(Access(told[0]))
+        async with cluster.serving() as url:
+            announce(Access(url))
+            await anyio.sleep_forever()
 
 
 async def real(server: RealServer, with_flux: bool) -> None:

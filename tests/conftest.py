@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.support.effort import EFFORT, PROFILES
+from tests.support.parts import PARTS, part_of
 from tests.support.patience import TIMEOUT
 from tests.support.server_use import note, uses_server
 
@@ -37,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--hypothesis-seed` is Hypothesis's own."""
     parser.addoption("--long", action="store_true", help="many more examples, drawn anew from a seed that is printed")
     parser.addoption("--everything", action="store_true", help="the tests marked slow, too (`make test-all`)")
+    parser.addoption("--part", choices=PARTS, help="the tests of one part alone; tests/support/parts.py says which")
     parser.addoption(
         "--screenshots", action="store_true", help="write docs/screenshots anew, from the tests of the page"
     )
@@ -44,6 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--on-server", action="store_true", help="only tests that use the API server of KUBEBUILDER_ASSETS"
     )
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the modules of other parts, without importing them."""
+    part = config.getoption("--part")
+    is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if part and is_module and part_of(collection_path) != part else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
+from purekube.apimachinery.errors import unwrap_group
+from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.terminal import VisibleStream
 from vworkspace_app.missing_packages import answered, lacking
 

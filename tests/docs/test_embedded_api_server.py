@@ -6,18 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from kubelab.http.serving import serve
+import kubelab
+from kubelab.http.serving import serve_forever
 from kubelab.server import ApiServer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "embedded-api-server.md").read_text(encoding="utf-8")
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "embedded-api-server.md").read_text(encoding="utf-8")
 
 
-def test_the_example_runs_as_it_is_written() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
+def test_each_example_runs_as_it_is_written(example: str) -> None:
     exec(compile(example, "docs/embedded-api-server.md", "exec"), {})
 
 
-@pytest.mark.parametrize(("called", "name"), re.findall(r"`(ApiServer|serve)\((\w+)=", PAGE))
+def test_the_example_of_the_fixture_runs_as_it_is_written(pytester: pytest.Pytester) -> None:
+    (example,) = re.findall(r"```python pytest\n(.*?)```", PAGE, re.DOTALL)
+    path = "examples/boxes/webapp-crd.yaml"
+    pytester.mkpydir("examples").joinpath("boxes").mkdir()
+    pytester.path.joinpath(path).write_text((ROOT / path).read_text(encoding="utf-8"), encoding="utf-8")
+    pytester.makepyfile(example)
+
+    pytester.runpytest_inprocess("--strict-markers").assert_outcomes(passed=1)
+
+
+def test_the_page_names_each_option_and_each_simulated_controller() -> None:
+    options = set(inspect.signature(kubelab.serve).parameters)
+    assert options | set(kubelab.SIMULATORS) <= set(re.findall(r"`(\w+)`", PAGE))
+
+
+@pytest.mark.parametrize(("called", "name"), re.findall(r"`(ApiServer|serve_forever)\((\w+)=", PAGE))
 def test_every_switch_exists(called: str, name: str) -> None:
-    assert name in inspect.signature(ApiServer if called == "ApiServer" else serve).parameters
+    assert name in inspect.signature(ApiServer if called == "ApiServer" else serve_forever).parameters

@@ -1,9 +1,11 @@
-"""The framework and the laboratory serve everybody: no word of theirs is about the product."""
+"""The parts: framework and laboratory name nothing of the product, and each test belongs to one part."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.support.parts import PARTS, part_of
 
 ROOT = Path(__file__).parents[2]
 GENERIC = ("core/purekube", "adapters/kube/purekube_http", "adapters/fake/kubelab")
@@ -22,3 +24,23 @@ def test_framework_and_laboratory_name_neither_odoo_nor_application_instances(fo
 
     assert len(modules) > 5
     assert naming == []
+
+
+@pytest.mark.parametrize(
+    ("test", "part"),
+    [
+        ("unit/apiserver/test_listing.py", "kubelab"),
+        ("e2e/test_kubelab.py", "kubelab"),
+        ("property/graph/test_graph_build.py", "purekube"),  # the laboratory is its world
+        ("property/expressions/test_regular_expressions.py", "purekube"),  # the ground alone
+        ("e2e/test_kit_plugin.py", "purekube"),
+        ("property/instances/test_machine.py", "product"),
+        ("docs/test_links.py", "product"),  # about the repository
+    ],
+)
+def test_a_test_belongs_to_the_uppermost_part_that_it_imports(test: str, part: str) -> None:
+    assert part_of(ROOT / "tests" / test) == part
+
+
+def test_every_part_has_tests() -> None:
+    assert {part_of(path) for path in (ROOT / "tests").rglob("test_*.py")} == set(PARTS)

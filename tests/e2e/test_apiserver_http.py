@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kubelab.http.serving import kubeconfig, serve
+from kubelab.http.serving import kubeconfig, serve_forever
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind
@@ -351,7 +351,7 @@ def test_an_address_in_use_is_an_os_error_that_says_so() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OSError, match="in use") as caught:
-            anyio.run(lambda: serve(ApiServer(now=wall_clock), "127.0.0.1", taken.getsockname()[1]))
+            anyio.run(lambda: serve_forever(ApiServer(now=wall_clock), "127.0.0.1", taken.getsockname()[1]))
     assert caught.value.errno == errno.EADDRINUSE
 
 

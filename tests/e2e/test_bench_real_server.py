@@ -30,7 +30,7 @@ import anyio
 from kubelab.model.calls import Caller
 from kubelab.http.certificates import Certificates
 from purekube.apimachinery.manifest import Kind
-from kubelab.http.serving import serve
+from kubelab.http.serving import serve_forever
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 flags = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
@@ -52,7 +52,7 @@ def write(entry):
         log.write(json.dumps(row) + "\\n")
 server.audit.on_entry = write
 tls = Certificates(b"", certificate, key)
-anyio.run(lambda: serve(server, "127.0.0.1", int(flags["secure-port"]), tokens=tokens, tls=tls))
+anyio.run(lambda: serve_forever(server, "127.0.0.1", int(flags["secure-port"]), tokens=tokens, tls=tls))
 """
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.cluster.access import write_kubeconfig
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from tests.support.audited_story import Remembered
 from tests.support.boxes import crd
 from tests.support.embedded_server import embedded
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.embedded.access import write_kubeconfig
 
 BOX = """
 apiVersion: box.vworkspace.io/v1alpha1

@@ -25,6 +25,7 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.cluster.access import ClusterAccess, write_kubeconfig
 from kubelab.flux import run as run_flux
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
@@ -37,7 +38,6 @@ from tests.support.effort import EFFORT
 from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
-from vworkspace_app.embedded.access import ClusterAccess, write_kubeconfig
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_fake.controlplane import JobEntry

@@ -8,6 +8,8 @@ import anyio
 import attrs
 import pytest
 
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.cluster.simulators import SIMULATORS
 from kubelab.downstream import (
     DownstreamBehaviour,
     DownstreamSimulator,
@@ -29,8 +31,6 @@ from tests.support.commands import run as command
 from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
-from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.embedded.simulators import SIMULATORS
 
 pytestmark = pytest.mark.anyio
 
@@ -114,15 +114,10 @@ async def test_a_cluster_simulates_while_it_serves() -> None:
     cluster = EmbeddedCluster.start([], ("job",))
     assert cluster.downstream is not None
     cluster.downstream.behaviour = QUICK
-    ready, told = anyio.Event(), list[str]()
-    async with anyio.create_task_group() as group:
-        group.start_soon(cluster.run, "127.0.0.1", 0, ready, told)
-        await ready.wait()
-        async with KubeApiClient(config_of(told[0])) as api:
-            await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
-            await api.create(job(), kind=JOB, field_manager="test")
-            await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
-        group.cancel_scope.cancel()
+    async with cluster.serving() as url, KubeApiClient(config_of(url)) as api:
+        await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+        await api.create(job(), kind=JOB, field_manager="test")
+        await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
 
 
 def _defect() -> PassStep[ControllerResult]:
@@ -143,18 +138,13 @@ async def test_a_defect_of_a_simulated_controller_ends_neither_the_server_nor_it
         return attrs.evolve(begin(ref, now), steps=_defect()) if ref.name == "broken" else begin(ref, now)
 
     monkeypatch.setattr(cluster.downstream, "_begin", broken)
-    ready, told = anyio.Event(), list[str]()
-    async with anyio.create_task_group() as group:
-        group.start_soon(cluster.run, "127.0.0.1", 0, ready, told)
-        await ready.wait()
-        async with KubeApiClient(config_of(told[0])) as api:
-            await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
-            for name in ("broken", "j"):
-                manifest = job()
-                manifest["metadata"]["name"] = name
-                await api.create(manifest, kind=JOB, field_manager="test")
-            await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
-        group.cancel_scope.cancel()
+    async with cluster.serving() as url, KubeApiClient(config_of(url)) as api:
+        await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+        for name in ("broken", "j"):
+            manifest = job()
+            manifest["metadata"]["name"] = name
+            await api.create(manifest, kind=JOB, field_manager="test")
+        await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
 
 
 def test_the_command_s_help_names_every_simulator() -> None:

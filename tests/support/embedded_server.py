@@ -5,36 +5,25 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import anyio
+from anyio.abc import TaskStatus
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 
-from kubelab.http.serving import serve
+from kubelab.http.serving import serve_forever
 from kubelab.server import ApiServer
-from tests.support.patience import PATIENCE
 
 
 @asynccontextmanager
 async def embedded(*, window: int = 10_000, bookmark_interval: float = 30.0) -> AsyncIterator[tuple[ApiServer, str]]:
     """A serving API server and its URL. `window` is how many changes it remembers."""
     server = ApiServer(now=lambda: datetime.now(UTC), window=window)
-    url = ""
-    ready = anyio.Event()
 
-    def tell(served_at: str) -> None:
-        nonlocal url
-        url = served_at
-        ready.set()
+    async def run(*, task_status: TaskStatus[str]) -> None:
+        await serve_forever(server, ready=task_status.started, bookmark_interval=bookmark_interval)
 
     async with anyio.create_task_group() as group:
-
-        async def run() -> None:
-            await serve(server, ready=tell, bookmark_interval=bookmark_interval)
-
-        group.start_soon(run)
-        with anyio.fail_after(PATIENCE):
-            await ready.wait()
         try:
-            yield server, url
+            yield server, await group.start(run)
         finally:
             group.cancel_scope.cancel()
 

@@ -32,7 +32,7 @@ from tools.cluster.charts import NAMES
 _PLACE: Final = "org"
 _UNKNOWN_AUTHORITY: Final = (
     'x509: certificate signed by unknown authority (possibly because of "x509: ECDSA verification failure" '
-    'while trying to verify candidate authority certificate "vworkspace-cluster-ca")'
+    'while trying to verify candidate authority certificate "kubelab-ca")'
 )
 _LONGEST: Final = timedelta(hours=1)
 

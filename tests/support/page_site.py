@@ -16,6 +16,8 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.cluster.simulators import simulate
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.errors import AlreadyExists
@@ -30,8 +32,6 @@ from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.secret_masking import SecretMask
 from tests.support.builders import instance_manifest, operation_manifest
 from tests.support.patience import PATIENCE
-from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.embedded.simulators import simulate
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings

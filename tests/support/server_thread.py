@@ -9,12 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
 import attrs
-from anyio.abc import TaskStatus
-from anyio.from_thread import start_blocking_portal
 
-from kubelab.http.serving import serve
+from kubelab.cluster.serving import serving_thread
+from kubelab.http.serving import serve_forever
 from kubelab.server import ApiServer
 from tests.support.patience import PATIENCE
 
@@ -27,16 +25,8 @@ def wall_clock() -> datetime:
 @contextmanager
 def served(server: ApiServer, **options: Any) -> Iterator[str]:
     """The URL of a server that serves until the block is left. `options` are those of `serve`."""
-
-    async def run(*, task_status: TaskStatus[str] = anyio.TASK_STATUS_IGNORED) -> None:
-        await serve(server, ready=task_status.started, **options)
-
-    with start_blocking_portal() as portal:
-        future, url = portal.start_task(run)
-        try:
-            yield url
-        finally:
-            future.cancel()
+    with serving_thread(lambda ready: serve_forever(server, ready=ready, **options)) as thread:
+        yield thread.url
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from kubelab.downstream import DownstreamBehaviour
 from kubelab.downstream import run as run_engines
 from kubelab.flux import FluxBehaviour
 from kubelab.flux import run as run_flux
-from kubelab.http.serving import serve as serve_cluster
+from kubelab.http.serving import serve_forever
 from kubelab.model.calls import ADMIN, Caller
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import Clock
@@ -245,7 +245,7 @@ class _Url:
 
 async def _serve_cluster(world: World, url: _Url) -> None:
     tokens = {OPERATOR_TOKEN: Caller(OPERATOR), "admin": ADMIN}
-    await serve_cluster(world.cluster, ready=url.tell, tokens=tokens)
+    await serve_forever(world.cluster, ready=url.tell, tokens=tokens)
 
 
 async def _serve_control(control: ControlPlaneServer, url: _Url) -> None:

@@ -1,6 +1,7 @@
 """A Kubernetes API server in memory, in process and over HTTP: `docs/embedded-api-server.md`.
 
-`ApiServer` holds the objects. `InProcessKube` is a `KubeApi` on it, `serve` serves it to kubectl and everything else.
+`serve` serves a cluster to any client from a thread; `kubelab serve` does so as a command, the pytest fixture `kubelab`
+for each test. `ApiServer` holds the objects, `InProcessKube` is a `KubeApi` on it.
 """
 
 from typing import TYPE_CHECKING
@@ -10,29 +11,39 @@ from purekube.lazy_door import lazy_door
 if TYPE_CHECKING:
     from kubelab.access.audit import AuditEntry, AuditLog
     from kubelab.clock import ManualClock, VirtualClock, virtual_loop
+    from kubelab.cluster.embedded import EmbeddedCluster
+    from kubelab.cluster.errors import KubelabError
+    from kubelab.cluster.serving import Server, serve, serve_cluster
+    from kubelab.cluster.simulators import SIMULATORS
     from kubelab.entropy import SeededEntropy
     from kubelab.http.authority import certificates_for
     from kubelab.http.certificates import Certificates
-    from kubelab.http.serving import kubeconfig, serve
+    from kubelab.http.serving import kubeconfig, serve_forever
     from kubelab.inprocess import InProcessKube, run_sync
     from kubelab.model.calls import ADMIN, Caller
     from kubelab.server import ApiServer
 
 __all__ = [
     "ADMIN",
+    "SIMULATORS",
     "ApiServer",
     "AuditEntry",
     "AuditLog",
     "Caller",
     "Certificates",
+    "EmbeddedCluster",
     "InProcessKube",
+    "KubelabError",
     "ManualClock",
     "SeededEntropy",
+    "Server",
     "VirtualClock",
     "certificates_for",
     "kubeconfig",
     "run_sync",
     "serve",
+    "serve_cluster",
+    "serve_forever",
     "virtual_loop",
 ]
 
@@ -43,14 +54,20 @@ _MODULES = {
     "AuditLog": "kubelab.access.audit",
     "Caller": "kubelab.model.calls",
     "Certificates": "kubelab.http.certificates",
+    "EmbeddedCluster": "kubelab.cluster.embedded",
     "InProcessKube": "kubelab.inprocess",
+    "KubelabError": "kubelab.cluster.errors",
     "ManualClock": "kubelab.clock",
+    "SIMULATORS": "kubelab.cluster.simulators",
     "SeededEntropy": "kubelab.entropy",
+    "Server": "kubelab.cluster.serving",
     "VirtualClock": "kubelab.clock",
     "certificates_for": "kubelab.http.authority",
     "kubeconfig": "kubelab.http.serving",
     "run_sync": "kubelab.inprocess",
-    "serve": "kubelab.http.serving",
+    "serve": "kubelab.cluster.serving",
+    "serve_cluster": "kubelab.cluster.serving",
+    "serve_forever": "kubelab.http.serving",
     "virtual_loop": "kubelab.clock",
 }
 

@@ -1,7 +1,6 @@
 """HOST:PORT options, and errors that say what to do if an address cannot be listened on."""
 
 import errno
-from ipaddress import ip_address
 
 from purekube_run.process.errors import USAGE, CommandError
 
@@ -13,14 +12,6 @@ def parse_address(listen: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise CommandError(f"--listen {listen}: give HOST:PORT, such as 127.0.0.1:8001", status=USAGE)
     return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach the host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:

@@ -12,10 +12,3 @@ class CommandError(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
-
-
-def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without the task groups around it; still a group if it holds more than one error."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -9,8 +9,9 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from purekube.apimachinery.errors import unwrap_group
 from purekube_run.process.addresses import cannot_listen
-from purekube_run.process.errors import CommandError, unwrap_group
+from purekube_run.process.errors import CommandError
 
 T = TypeVar("T")
 

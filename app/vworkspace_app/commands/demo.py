@@ -10,11 +10,11 @@ import anyio
 import attrs
 from starlette.applications import Starlette
 
-from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.errors import OperatorError, unwrap_group
 from purekube_http import KubeApiClient
 from purekube_run.process import logs
 from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
+from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.signals import run_until_signal, run_until_stopped, unless
 from vworkspace_app import VERSION

@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import anyio
 import attrs
 
+from kubelab.cluster.access import write_kubeconfig
+from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
 from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.manifest import Kind
@@ -29,8 +30,6 @@ from purekube_run.process.clock import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
-from vworkspace_app.embedded.access import write_kubeconfig
-from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.manager.telemetry import Components, components_of_extensions
 
 FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
@@ -71,17 +70,14 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
-        servers = await open_group(stack)
         cluster = EmbeddedCluster.start([box.crd], ("workloads",))
         assert cluster.downstream is not None
         cluster.downstream.behaviour = _UNHURRIED
         admin = InProcessKube(cluster.server)
         run_sync(admin.create(NAMESPACE.manifest(NAMESPACE_NAME), kind=NAMESPACE, field_manager="demo"))
-        up, urls = anyio.Event(), list[str]()
-        servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
-        await up.wait()
+        url = await stack.enter_async_context(cluster.serving())
         kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, urls[0])
+        write_kubeconfig(kubeconfig, url)
         api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         clock = SystemClock()
@@ -96,4 +92,4 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
         working.start_soon(events.run)
         working.start_soon(boxes.run)
         await boxes.wait_ready()
-        yield BoxScene(box, cluster, spectator, kubeconfig, urls[0], admin)
+        yield BoxScene(box, cluster, spectator, kubeconfig, url, admin)

@@ -14,6 +14,8 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from kubelab.cluster.access import write_kubeconfig
+from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
 from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.inprocess import InProcessKube, run_sync
@@ -27,9 +29,6 @@ from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.demo.platform import platform
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, NAMESPACE_NAME, QUICK, Application
 from vworkspace_app.demo.spectator import WATCHED, Spectator
-from vworkspace_app.embedded.access import write_kubeconfig
-from vworkspace_app.embedded.cluster import EmbeddedCluster
-from vworkspace_app.embedded.simulators import SIMULATORS
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
@@ -91,8 +90,7 @@ async def open_world(
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
-        servers = await open_group(stack)
-        cluster = EmbeddedCluster.start(crd_manifests(), ("flux",) if engines is None else SIMULATORS)
+        cluster = EmbeddedCluster.start(crd_manifests(), ("flux",) if engines is None else ("all",))
         assert cluster.flux is not None
         cluster.flux.behaviour = behaviour
         admin = InProcessKube(cluster.server)
@@ -102,11 +100,9 @@ async def open_world(
             cluster.downstream.behaviour = engines
             for kind, manifest in platform(NAMESPACE_NAME, OWN_NAMESPACE):
                 run_sync(admin.create(manifest, kind=kind, field_manager="platform"))
-        up, urls = anyio.Event(), list[str]()
-        servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
-        await up.wait()
+        url = await stack.enter_async_context(cluster.serving())
         kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, urls[0])
+        write_kubeconfig(kubeconfig, url)
         api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
@@ -114,7 +110,7 @@ async def open_world(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
         control, control_url = await start_operator(stack, folder, api, spectator, settings, telemetry)
-        yield World(cluster, control, spectator, kubeconfig, urls[0], control_url, admin)
+        yield World(cluster, control, spectator, kubeconfig, url, control_url, admin)
 
 
 async def start_operator(

@@ -197,3 +197,10 @@ class Permanent(OperatorError):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+def unwrap_group(error: BaseException) -> BaseException:
+    """Return the error without the task groups around it; still a group if it holds more than one error."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -21,7 +21,7 @@ SKEW: Final = timedelta(hours=1)
 def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
     """Make a new authority and a certificate for these names and addresses, valid for a year."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer, subject = _name("vworkspace-cluster-ca"), _name("vworkspace-cluster")
+    issuer, subject = _name("kubelab-ca"), _name("kubelab")
     authority = (
         _unsigned(issuer, issuer, authority_key, now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -22,7 +22,7 @@ class Certificates:
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
-        with tempfile.TemporaryDirectory(prefix="vworkspace-tls-") as folder:
+        with tempfile.TemporaryDirectory(prefix="kubelab-tls-") as folder:
             chain = Path(folder, "chain.pem")
             chain.touch(mode=0o600)
             chain.write_bytes(self.key + self.certificate)

@@ -34,21 +34,27 @@ async def serve_until_cancelled(
 ) -> None:
     """Serve until cancelled.
 
-    `ready` is called once requests are accepted, `ending` when open answers are to end.
+    `ready` is called in this task once requests are accepted, `ending` when open answers are to end.
 
     On cancellation connections close cleanly: uvicorn itself is shielded, since a cancelled uvicorn would leave them
     open.
     """
-    runner = _Runner(config, ready)
+    started = asyncio.Event()
+    runner = _Runner(config, started.set)
     serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
-    try:
-        await asyncio.shield(serving)
-    finally:
-        with anyio.CancelScope(shield=True):
-            runner.should_exit = True
-            ending()
-            await serving
-            listener.close()
+    starting = asyncio.ensure_future(started.wait())
+    with listener:
+        try:
+            await asyncio.wait((serving, starting), return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                ready()
+            await asyncio.shield(serving)
+        finally:
+            starting.cancel()
+            with anyio.CancelScope(shield=True):
+                runner.should_exit = True
+                ending()
+                await serving
 
 
 class _Runner(uvicorn.Server):

@@ -21,7 +21,7 @@ _IDLE_SECONDS = 90
 """The seconds for which kube-apiserver keeps an idle connection open."""
 
 
-async def serve(
+async def serve_forever(
     server: ApiServer,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -90,7 +90,7 @@ def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = 
 
     `authority` is the certificate, as PEM, of the authority that signed the server's certificate.
     """
-    name = "vworkspace"
+    name = "kubelab"
     trusted = {} if authority is None else {"certificate-authority-data": base64.b64encode(authority).decode()}
     return {
         "apiVersion": "v1",

@@ -1,9 +1,13 @@
 """The simulated downstream controllers of an embedded API server: their names, their CRDs, running them."""
 
+import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
+import anyio
 import anyio.lowlevel
 
+from kubelab.cluster.errors import KubelabError
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import FluxSimulator
@@ -15,8 +19,6 @@ from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import Simulator
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeRequest, KubeVerb, Send
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import USAGE, CommandError
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)
@@ -27,16 +29,16 @@ _CALLERS: dict[type, Caller] = {
 """The callers as which simulated controllers write: administrators, so that no roles need to be installed for them."""
 
 
-def chosen_simulators(names: str) -> tuple[str, ...]:
-    """Return the simulators of a comma-separated list. Raises CommandError for one that does not exist."""
-    wanted = tuple(name.strip() for name in names.split(",") if name.strip())
-    if "all" in wanted:
+def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
+    """Return the simulators of these names, `all` for every one. Raises KubelabError for one that does not exist."""
+    if "all" in names:
         return SIMULATORS
-    for name in wanted:
+    for name in names:
         if name not in SIMULATORS:
             known = ", ".join(SIMULATORS)
-            raise CommandError(f"--simulate {name}: there is no such simulator; there is: {known}, all", status=USAGE)
-    return wanted
+            text = f"{name}: there is no such simulator; there is: {known}, all"
+            raise KubelabError(text, option="simulate", is_misuse=True)
+    return names
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
@@ -58,7 +60,20 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
     """Run until cancelled: no object ends the process, as controller-runtime recovers from panics."""
     simulator.recovers = True
-    await run_simulator(_api_for(server, type(simulator)), SystemClock(), simulator)
+    await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)
+
+
+class _WallClock:
+    """The clock of the machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
 
 
 async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +15,11 @@ import msgspec
 import yaml
 
 from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.cluster.errors import KubelabError
 from kubelab.http.certificates import Certificates
 from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN, Caller
 from purekube.apimachinery.resources import SERVICE_ACCOUNT_USERS
-from purekube_run.process.addresses import is_loopback
-from purekube_run.process.errors import USAGE, CommandError
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -50,33 +50,47 @@ OPEN: Final = ClusterAccess()
 """Plain HTTP, where every caller is the administrator."""
 
 
-def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> ClusterAccess:
+def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rbac: bool) -> ClusterAccess:
     """Return the access that the options describe.
 
-    Raises CommandError for a bad token file, for `--rbac` without tokens, and for an address beyond this machine
-    without them.
+    Raises KubelabError for `rbac` without tokens, for an address beyond this machine without them, and for `tls`
+    without its package.
     """
-    known = ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
-    if rbac and not known:
-        message = "--rbac needs --token or --tokens: without them every caller is the administrator"
-        raise CommandError(message, status=USAGE)
-    if not known and not is_loopback(host):
-        raise CommandError(
-            f"--listen {host}: whoever reaches it would be its administrator: give --token or --tokens,"
-            " or listen on 127.0.0.1",
-            status=USAGE,
+    if rbac and not tokens:
+        raise KubelabError(
+            "needs tokens: without them every caller is the administrator", option="rbac", is_misuse=True
         )
-    return ClusterAccess(known or None, _certificates(host) if tls else None)
+    if not tokens and not _is_loopback(host):
+        raise KubelabError(
+            f"{host}: every client that reaches it would be the administrator: give tokens, or listen on 127.0.0.1",
+            option="listen",
+            is_misuse=True,
+        )
+    return ClusterAccess(tokens or None, _certificates(host) if tls else None)
+
+
+def callers(token: str, tokens: Path | None) -> Mapping[str, Caller]:
+    """Return the callers of a command line: the administrator's token, and those of a file. Raises KubelabError."""
+    return ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _certificates(host: str) -> Certificates:
-    from kubelab.http.authority import certificates_for  # a sixth of a plain server's start
-
+    try:
+        from kubelab.http.authority import certificates_for  # a sixth of a plain server's start
+    except ModuleNotFoundError as error:
+        raise KubelabError("needs the package cryptography: pip install 'kubelab[tls]'", option="tls") from error
     return certificates_for(tuple(dict.fromkeys((host, *_LOCAL))), datetime.now(UTC))
 
 
 def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None:
-    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError if that fails."""
+    """Write a kubeconfig for `url`, readable by its owner only. Raises KubelabError if that fails."""
     text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
     try:
         # No symbolic links: in a folder that others may write to, a link would choose which file is overwritten.
@@ -86,19 +100,19 @@ def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None
             file.write(text)
     except OSError as error:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise CommandError(f"--kubeconfig-out {path}: cannot be written: {why}") from error
+        raise KubelabError(f"{path}: cannot be written: {why}", option="kubeconfig-out") from error
 
 
 @contextmanager
 def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
-    """Append every request to `path` as a line of JSON, at once. Raises CommandError when it cannot be written."""
+    """Append every request to `path` as a line of JSON, at once. Raises KubelabError when it cannot be written."""
     if path is None:
         yield
         return
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:
-        raise CommandError(f"--audit-log {path}: cannot be written: {error.strerror}") from error
+        raise KubelabError(f"{path}: cannot be written: {error.strerror}", option="audit-log") from error
 
     def write(entry: AuditEntry) -> None:
         file.write(msgspec.json.encode(entry) + b"\n")
@@ -117,22 +131,26 @@ def _read_tokens(path: Path) -> dict[str, Caller]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
     except OSError as error:
-        raise CommandError(f"--tokens {path}: cannot be read: {error.strerror}") from error
+        raise _bad_tokens(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise CommandError(f"--tokens {path}: is no CSV file: {type(error).__name__}") from error
+        raise _bad_tokens(f"{path}: is no CSV file: {type(error).__name__}") from error
     callers: dict[str, Caller] = {}
     for number, row in enumerate(rows, 1):
         if not row:
             continue
         fields = [field.strip() for field in row]
         if len(fields) < 3 or not fields[0] or not fields[1]:
-            raise CommandError(f'--tokens {path}:{number}: give token,user,uid or token,user,uid,"group,group"')
+            raise _bad_tokens(f'{path}:{number}: give token,user,uid or token,user,uid,"group,group"')
         if fields[0] in callers:
-            raise CommandError(f"--tokens {path}:{number}: the token is there twice")
+            raise _bad_tokens(f"{path}:{number}: the token is there twice")
         callers[fields[0]] = Caller(fields[1], _groups(fields[1], ",".join(fields[3:])))
     if not callers:
-        raise CommandError(f"--tokens {path}: holds no token")
+        raise _bad_tokens(f"{path}: holds no token")
     return callers
+
+
+def _bad_tokens(text: str) -> KubelabError:
+    return KubelabError(text, option="tokens")
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:

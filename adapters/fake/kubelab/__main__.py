@@ -1,0 +1,7 @@
+"""`python -m kubelab`."""
+
+import sys
+
+from kubelab.command import main
+
+sys.exit(main())

@@ -1,0 +1,83 @@
+"""CustomResourceDefinitions: read from files, and installed into an API server."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from kubelab.cluster.errors import KubelabError
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+
+Definition: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+"""A manifest, a YAML file of manifests, or a folder of such files."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """A safe loader for which an unquoted time is a text, as it is for kubectl."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read_definitions(crds: Definition | Iterable[Definition], folder: Path = Path()) -> list[Manifest]:
+    """Return the CRDs of manifests, files and folders; objects of other kinds are left out.
+
+    Relative paths begin at `folder`. Raises KubelabError that names the file, and the line where it is known.
+    """
+    given = [crds] if isinstance(crds, str | os.PathLike | Mapping) else crds
+    return [crd for definition in given for crd in _read(definition, folder)]
+
+
+def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
+    """Create CRDs. Raises KubelabError naming the one that is refused, and why."""
+    api = InProcessKube(server)
+    for crd in crds:
+        try:
+            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubelab"))
+        except OperatorError as error:
+            raise KubelabError(f"CRD {crd['metadata']['name']} is refused: {error.message}") from error
+
+
+def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
+    if isinstance(definition, Mapping):
+        yield dict(definition)
+        return
+    path = folder / definition
+    files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
+    if not files:
+        raise KubelabError(f"{definition}: the folder holds no .yaml file", option="crds")
+    for file in files:
+        for document in _documents(file):
+            yield from (item for item in _items(document) if _is_definition(item))
+
+
+def _documents(file: Path) -> list[Any]:
+    try:
+        return list(yaml.load_all(file.read_text(encoding="utf-8-sig"), Loader=_Loader))
+    except OSError as error:
+        raise KubelabError(f"{file}: cannot be read: {error.strerror}", option="crds") from error
+    except UnicodeDecodeError as error:
+        raise KubelabError(f"{file}: is not UTF-8 text: {error.reason}", option="crds") from error
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        line = "" if mark is None else f":{mark.line + 1}"
+        why = f": {problem}" if problem else ""
+        raise KubelabError(f"{file}{line}: not valid YAML{why}", option="crds") from error
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the items of a List, which `kubectl get -o yaml` prints, and otherwise the document."""
+    is_list = isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List")
+    return list(document.get("items") or ()) if is_list else [document]
+
+
+def _is_definition(document: Any) -> bool:
+    return isinstance(document, Mapping) and document.get("kind") == CUSTOM_RESOURCE_DEFINITION.kind

@@ -1,0 +1,83 @@
+"""The embedded API server, with simulated downstream controllers if requested.
+
+Without them they are not imported: so it starts faster, and people start it often.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.abc
+import attrs
+
+from kubelab.cluster.access import OPEN, ClusterAccess
+from kubelab.cluster.definitions import install
+from kubelab.http.serving import serve_forever
+from kubelab.http.webhook_calls import Services
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Manifest
+
+if TYPE_CHECKING:
+    from kubelab.downstream import DownstreamSimulator
+    from kubelab.flux import FluxSimulator
+    from kubelab.simulation.simulator import Simulator
+
+
+@attrs.define
+class EmbeddedCluster:
+    """An API server in memory and the simulators in it."""
+
+    server: ApiServer
+    flux: "FluxSimulator | None" = None
+    downstream: "DownstreamSimulator | None" = None
+
+    @classmethod
+    def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
+        """Return a cluster with these CRDs installed, and those of the simulated controllers that `crds` lacks.
+
+        With `rbac`, its roles and bindings are enforced. Raises KubelabError for a CRD that is refused, and for a
+        simulator that does not exist.
+        """
+        server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
+        if not simulate:
+            install(server, crds)
+            return cls(server)
+        from kubelab.cluster.simulators import chosen_simulators, missing_crds, simulators
+
+        chosen = chosen_simulators(simulate)
+        install(server, [*crds, *missing_crds(crds, chosen)])
+        return cls(server, *simulators(server, chosen))
+
+    async def run(
+        self,
+        ready: Callable[[str], None],
+        host: str = "127.0.0.1",
+        port: int = 0,
+        access: ClusterAccess = OPEN,
+        services: Services | None = None,
+    ) -> None:
+        """Serve and simulate until cancelled; `ready` is called with the URL once requests are accepted."""
+        async with anyio.create_task_group() as group:
+            for simulator in (self.flux, self.downstream):
+                if simulator is not None:
+                    group.start_soon(self._simulate, simulator)
+            await serve_forever(
+                self.server, host, port, ready=ready, tokens=access.tokens, tls=access.tls, services=services
+            )
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve on a free port and simulate while the block runs; yield the URL."""
+        async with anyio.create_task_group() as group:
+            yield await group.start(self._run_as_task)
+            group.cancel_scope.cancel()
+
+    async def _run_as_task(self, *, task_status: anyio.abc.TaskStatus[str]) -> None:
+        await self.run(task_status.started)
+
+    async def _simulate(self, simulator: "Simulator") -> None:
+        from kubelab.cluster.simulators import simulate
+
+        await simulate(self.server, simulator)

@@ -1,0 +1,153 @@
+"""A cluster served from a thread of its own: for tests in any style, with any client, and for commands."""
+
+import signal
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from kubelab.cluster.access import OPEN, ClusterAccess, access_for, write_kubeconfig
+from kubelab.cluster.definitions import Definition, read_definitions
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.http.webhook_calls import Services
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import unwrap_group
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Server:
+    """A cluster that serves. Its URL and kubeconfig are for clients; `call` reaches into the API server itself."""
+
+    url: str
+    kubeconfig: Path
+    """A kubeconfig file, which is removed when the server ends. It has a context for each user."""
+    cluster: EmbeddedCluster = attrs.field(repr=False)
+    access: ClusterAccess = attrs.field(repr=False)
+    thread: "ServingThread" = attrs.field(repr=False)
+
+    @property
+    def kubeconfig_dict(self) -> dict[str, Any]:
+        """The content of the kubeconfig."""
+        return self.access.kubeconfig(self.url)
+
+    @property
+    def api_server(self) -> ApiServer:
+        """The API server, which belongs to the server's thread: use it in functions for `call`."""
+        return self.cluster.server
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the server's thread, between two requests, and return its result."""
+        return self.thread.portal.call(partial(function, *arguments))
+
+
+@attrs.frozen
+class ServingThread:
+    """A thread that serves at a URL: the portal into its event loop, and the future of its work."""
+
+    url: str
+    portal: BlockingPortal
+    ended: Future[None]
+
+
+@contextmanager
+def serve(
+    *,
+    crds: Definition | Iterable[Definition] = (),
+    simulate: str | Iterable[str] = (),
+    tls: bool = False,
+    tokens: Mapping[str, Caller] | None = None,
+    rbac: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    services: Services | None = None,
+) -> Iterator[Server]:
+    """Serve a new cluster until the block is left, from a thread with an event loop of its own.
+
+    `crds` are manifests, files or folders of YAML; `simulate` names simulated controllers (`kubelab.SIMULATORS`, or
+    `all`), with commas between or as a list. `tls` serves HTTPS with a new authority, which the kubeconfig carries.
+    `tokens` are callers by bearer token, the first of the kubeconfig's current context; without them every caller is
+    the administrator. With `rbac`, roles and bindings decide what callers may do. Port 0 takes a free one. `services`
+    maps (namespace, name) of services to base URLs, for admission webhooks.
+
+    Raises KubelabError for options that do not work, OSError if the address cannot be bound.
+    """
+    names = [name.strip() for name in simulate.split(",") if name.strip()] if isinstance(simulate, str) else simulate
+    access = access_for(host, tls=tls, tokens=tokens, rbac=rbac)
+    cluster = EmbeddedCluster.start(read_definitions(crds), tuple(names), rbac=rbac)
+    with serve_cluster(cluster, host, port, access, services) as server:
+        yield server
+
+
+@contextmanager
+def serve_cluster(
+    cluster: EmbeddedCluster,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    access: ClusterAccess = OPEN,
+    services: Services | None = None,
+) -> Iterator[Server]:
+    """Serve a cluster until the block is left. Raises OSError if the address cannot be bound."""
+
+    async def run(ready: Callable[[str], None]) -> None:
+        await cluster.run(ready, host, port, access, services)
+
+    with serving_thread(run) as thread, tempfile.TemporaryDirectory(prefix="kubelab-") as folder:
+        kubeconfig = Path(folder, "kubeconfig")
+        write_kubeconfig(kubeconfig, thread.url, access)
+        yield Server(thread.url, kubeconfig, cluster, access, thread)
+
+
+@contextmanager
+def serving_thread(run: Callable[[Callable[[str], None]], Awaitable[None]]) -> Iterator[ServingThread]:
+    """Run what serves until it is cancelled, in a thread with an event loop of its own, while the block runs.
+
+    `run` calls its argument with the URL once requests are accepted. Raises what it raises, before or after.
+    """
+
+    async def task(*, task_status: TaskStatus[str] = TASK_STATUS_IGNORED) -> None:
+        await run(task_status.started)
+
+    with start_blocking_portal() as portal:
+        try:
+            ended, url = portal.start_task(task)
+        except BaseExceptionGroup as group:
+            raise unwrap_group(group) from None
+        try:
+            yield ServingThread(url, portal, ended)
+        finally:
+            if not ended.cancel():
+                ended.result()  # the error that ended it
+
+
+@contextmanager
+def stop_event() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT and SIGTERM set. A second signal ends the process at once."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def on_signal(*_: object) -> None:
+        stop.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        restore()

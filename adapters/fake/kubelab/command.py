@@ -1,0 +1,113 @@
+"""The command `kubelab serve`, and what other command lines share with it."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+
+from kubelab.cluster.access import access_for, audited, callers, write_kubeconfig
+from kubelab.cluster.definitions import read_definitions
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.cluster.errors import KubelabError
+from kubelab.cluster.serving import serve_cluster, stop_event
+from kubelab.model.calls import Caller
+from purekube.apimachinery.manifest import Manifest
+
+_EXAMPLES = """examples:
+  kubelab serve --kubeconfig-out kc --simulate workloads,job
+  kubelab serve --port 8001 --crds crds/ --crds more.yaml
+  kubelab serve --kubeconfig-out kc --tls --token T --tokens users.csv --rbac --audit-log log
+"""
+
+
+@attrs.frozen
+class ServeOptions:
+    """Options of a command that serves a cluster."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    kubeconfig_out: Path | None = None
+    crds: Sequence[Manifest] = ()
+    simulate: str = ""
+    tls: bool = False
+    tokens: Mapping[str, Caller] = attrs.field(factory=dict, repr=False)
+    rbac: bool = False
+    audit_log: Path | None = None
+
+
+def serve_until_signal(options: ServeOptions) -> None:
+    """Serve until SIGINT or SIGTERM; print `ready <url>` once requests are accepted.
+
+    Raises KubelabError for options that do not work, OSError if the address cannot be bound.
+    """
+    access = access_for(options.host, tls=options.tls, tokens=options.tokens, rbac=options.rbac)
+    chosen = tuple(name.strip() for name in options.simulate.split(",") if name.strip())
+    cluster = EmbeddedCluster.start(options.crds, chosen, rbac=options.rbac)
+    with (
+        stop_event() as stop,
+        audited(cluster.server.audit, options.audit_log),
+        serve_cluster(cluster, options.host, options.port, access) as server,
+    ):
+        if options.kubeconfig_out is not None:
+            write_kubeconfig(options.kubeconfig_out, server.url, access)
+        print(f"ready {server.url}", flush=True)
+        server.thread.ended.add_done_callback(lambda _: stop.set())
+        stop.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        serve_until_signal(
+            ServeOptions(
+                host=options.host,
+                port=options.port,
+                kubeconfig_out=options.kubeconfig_out,
+                crds=read_definitions(options.crds),
+                simulate=options.simulate,
+                tls=options.tls,
+                tokens=callers(options.token, options.tokens),
+                rbac=options.rbac,
+                audit_log=options.audit_log,
+            )
+        )
+    except KubelabError as error:
+        return _failed(error.as_flag, 2 if error.is_misuse else 1)
+    except OSError as error:
+        return _failed(f"cannot listen on {options.host}:{options.port}: {error.strerror or error}", 1)
+    return 0
+
+
+def _failed(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("kubelab", description="A Kubernetes API server in memory.")
+    parser.add_argument("--version", action="version", version=version("kubelab"))
+    serve = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "serve",
+        help="serve a cluster until a signal",
+        description="Serve a Kubernetes API server in memory; print `ready URL` when it accepts requests.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = serve.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on; others than loopback need tokens")
+    add("--port", type=int, default=0, help="port to listen on; 0, the default, takes a free one")
+    add("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig there")
+    add(
+        "--crds", type=Path, action="append", default=[], metavar="PATH", help="YAML file or folder of CRDs; repeatable"
+    )
+    add("--simulate", default="", metavar="NAMES", help="simulated controllers, with commas between, or all")
+    add("--tls", action="store_true", help="serve HTTPS with a new authority, which the kubeconfig carries")
+    add("--token", default="", help="bearer token of the administrator; other callers get 401")
+    add("--tokens", type=Path, metavar="FILE", help='CSV file of further callers: token,user,uid,"group,group"')
+    add("--rbac", action="store_true", help="let roles and bindings decide what callers may do; needs tokens")
+    add("--audit-log", type=Path, metavar="FILE", help="append every request to this file, as JSON lines")
+    return parser

@@ -1,0 +1,40 @@
+"""The pytest fixture `kubelab`: a Kubernetes API server for each test.
+
+pytest loads this module in every run where the package is installed, so it imports the rest on demand.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kubelab.cluster.serving import Server
+
+MARK = "kubelab"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", f"{MARK}(**options): options of kubelab.serve for the fixture `kubelab`")
+
+
+@pytest.fixture
+def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Server]":
+    """A new Kubernetes API server, with the options of the test's marks; KUBECONFIG names its kubeconfig."""
+    from kubelab.cluster.definitions import read_definitions
+    from kubelab.cluster.serving import serve
+
+    options = _options(request.node)
+    options["crds"] = read_definitions(options.get("crds", ()), request.config.rootpath)
+    with serve(**options) as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
+        yield server
+
+
+def _options(node: pytest.Item) -> dict[str, Any]:
+    """Return the options of a test's marks; the nearest mark wins, option by option."""
+    marks = list(node.iter_markers(MARK))
+    if any(mark.args for mark in marks):
+        raise TypeError(f"@pytest.mark.{MARK} takes options by name only, such as simulate='job'")
+    return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
