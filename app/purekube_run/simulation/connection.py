@@ -106,10 +106,10 @@ class Link:
     random: Random
     die: Callable[[str], None]
     now: Callable[[], float]
+    disturbances: list[Disturbance]
     dead: bool = False
     cut_until: float = 0.0
     """The end of a partition from the API server."""
-    disturbances: list[Disturbance] = attrs.field(factory=list)
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:

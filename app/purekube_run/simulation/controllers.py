@@ -58,6 +58,13 @@ class SimulatedControllers:
         due, now = simulator.next_wake_up(), self._now()
         return due is not None and due <= now and run_sync(simulator.work(now))
 
+    def forget(self) -> None:
+        """List everything again, as controllers that were started again do."""
+        for number, feed in enumerate(self._feeds):
+            if feed.stream is not None:
+                feed.stream.end()
+            self._ready[number] = feed
+
     def next_wake_up(self) -> datetime | None:
         """Return when something is due next, if nothing changes until then."""
         return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)

@@ -17,6 +17,7 @@ from vworkspace_app.cli.init import init
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import check, diff, status, trace, version
 from vworkspace_app.cli.servers import cluster, control_plane
+from vworkspace_app.cli.simulating import simulate
 from vworkspace_app.cli.trying import demo, plan
 from vworkspace_app.cli.versions import versions
 from vworkspace_app.missing_packages import ABOUT
@@ -66,6 +67,7 @@ app.command(box)
 app.command(versions)
 app.command(controllers)
 app.command(init)
+app.command(simulate)
 
 
 @app.command

@@ -13,7 +13,7 @@ from kubelab.clock import VirtualTimeLoop
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube_run.process.machine import Machine
-from purekube_run.simulation.connection import KubeConnection, Link, ReplicaClock, Write
+from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ReplicaClock, Write
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -60,6 +60,8 @@ class Replica:
         self.name = name
         self.clock = ReplicaClock(world.loop)
         self.starts = 0
+        self.disturbances: list[Disturbance] = []
+        """Troubles that are ordered for its next requests, in this life or a later one."""
         self.manager: Manager | None = None
         self.ended: BaseException | None = None
         """The error that ended the last life, if it was not killed."""
@@ -102,7 +104,7 @@ class Replica:
 
     def _new_link(self) -> Link:
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
-        return Link(self.name, random, self.kill, self._world.loop.time)
+        return Link(self.name, random, self.kill, self._world.loop.time, self.disturbances)
 
     def _over(self, task: "asyncio.Task[None]") -> None:
         if self.link.dead or task.cancelled():

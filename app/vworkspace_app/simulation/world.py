@@ -7,8 +7,9 @@ function of its seed and of what is done to the world (SIM-1, SIM-3).
 import asyncio
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 from random import Random
 from types import TracebackType
@@ -25,6 +26,7 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from kubelab.storage.store import Snapshot
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
@@ -37,6 +39,7 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.credentials.secret import StoredCredential, new_secret
 from vworkspace_fake.controlplane import ControlPlaneServer
+from vworkspace_fake.controlplane.faults import Faults
 
 CLUSTER_ID: Final = "simulated-1"
 OWN_NAMESPACE: Final = "vworkspace-system"
@@ -99,14 +102,21 @@ class World:
         self.control = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
         self.trace: list[str] = []
         self.on_write: list[Callable[[Write], None]] = []
+        self.happened: Counter[str] = Counter()
+        """How often each fault struck."""
+        self.restored_at = float("-inf")
+        """When etcd was last restored from a snapshot."""
         self.on_end: list[Callable[[Replica, BaseException | None], None]] = []
         self.decisions: dict[str, str] = {}
         """The last line that a controller logged about each object."""
+        self.on_decision: list[Callable[[str, str], None]] = []
         simulated = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
         self.flux = FluxSimulator(simulated, self.settings.flux)
         self.engines = DownstreamSimulator(simulated, self.settings.engines)
         self.controllers = SimulatedControllers(simulated, (self.flux, self.engines), self.loop.now)
         self._alarm: asyncio.TimerHandle | None = None
+        self._pause: asyncio.Task[None] | None = None
+        self._is_halted = False
         self._logs = structlog.get_config()
         self._closing = False
         self._prepare()
@@ -144,10 +154,21 @@ class World:
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass. Raises HotLoop."""
+        if self._is_halted:
+            return
+        self._pause = self.loop.create_task(asyncio.sleep(seconds))
         try:
-            self.loop.run_until_complete(asyncio.sleep(seconds))
+            self.loop.run_until_complete(self._pause)
+        except asyncio.CancelledError:
+            return
         except BusyError:
             raise HotLoop("\n".join(["work goes on for ever at the same moment:", *self.trace[-8:]])) from None
+
+    def halt(self) -> None:
+        """Let no more time pass: a law is broken, and the moment is kept."""
+        self._is_halted = True
+        if self._pause is not None:
+            self._pause.cancel()
 
     @property
     def seconds(self) -> float:
@@ -195,9 +216,31 @@ class World:
         """Delete an object as a user. Raises errors of the port."""
         run_sync(self.admin.delete(ref))
 
-    def wall(self) -> datetime:
-        """Return the true wall time."""
-        return self.loop.now()
+    # --- misfortune --------------------------------------------------------------------------------------------------
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace everything that is stored by an older snapshot, as a restore of etcd does."""
+        self.restored_at = self.seconds
+        self.server.restore(snapshot)
+
+    def set_behaviour(self, *, flux: FluxBehaviour | None = None, engines: DownstreamBehaviour | None = None) -> None:
+        """Let the simulated controllers behave like this from now on."""
+        if flux is not None:
+            self.flux.behaviour = flux
+        if engines is not None:
+            self.engines.behaviour = engines
+
+    def heal(self) -> None:
+        """End all faults."""
+        self.note("world", "all faults are over")
+        self.set_behaviour(flux=self.settings.flux, engines=self.settings.engines)
+        self.server.authorize = None
+        self.control.faults = Faults()
+        for replica in self.replicas:
+            replica.disturbances.clear()
+            replica.link.cut_until = 0.0
+            replica.clock.offset = timedelta(0)
+            replica.clock.slept = 0.0
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -241,7 +284,9 @@ class World:
     def _log(self, logger: Any, method: str, event: Any) -> Any:
         if "object" in event:
             fields = " ".join(f"{name}={event[name]}" for name in sorted(event) if name not in ("object", "event"))
-            self.decisions[str(event["object"])] = f"{event['event']} {fields}"
+            line = self.decisions[str(event["object"])] = f"{event['event']} {fields}"
+            for observe in self.on_decision:
+                observe(str(event["object"]), line)
         raise structlog.DropEvent
 
     def _prepare(self) -> None:

@@ -1,0 +1,71 @@
+"""A failing script made smaller: acts and faults are left out as long as the same law breaks (SIM-3).
+
+The method is Zeller's delta debugging. Each try is a whole run, so there is a limit of runs.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+
+from vworkspace_app.simulation.laws import Broken
+from vworkspace_app.simulation.run import Outcome
+from vworkspace_app.simulation.script import Act, Incident, Script
+
+MOST_RUNS: Final = 150
+
+Step = Act | Incident
+Perform = Callable[[Script], Outcome]
+
+
+@attrs.define
+class _Search:
+    """The search for a smaller script that breaks the same law."""
+
+    perform: Perform
+    law: Broken
+    best: Outcome
+    left: int
+
+    def breaks(self, script: Script) -> bool:
+        """Return whether a script breaks the law; if so, it is the best one so far."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        outcome = self.perform(script)
+        same = [law for law in outcome.broken if (law.clause, law.law) == (self.law.clause, self.law.law)]
+        if same:
+            self.best, self.law = outcome, same[0]
+        return bool(same)
+
+
+def shrink(outcome: Outcome, perform: Perform, most_runs: int = MOST_RUNS) -> Outcome:
+    """Return the outcome of the smallest script that was found to break the first broken law of `outcome`."""
+    search = _Search(perform, outcome.broken[0], outcome, most_runs)
+    script = outcome.script
+    search.breaks(script.with_steps([step for step in script.steps if step.at <= search.law.at]))
+    _minimize(search)
+    one = attrs.evolve(search.best.script, replicas=1)
+    if search.best.script.replicas > 1:
+        search.breaks(one)
+    return search.best
+
+
+def _minimize(search: _Search) -> None:
+    """Leave out ever smaller parts of the steps."""
+    parts = 2
+    while search.left > 0 and len(search.best.script.steps) > 1:
+        script = search.best.script
+        steps = script.steps
+        size = max(1, len(steps) // parts)
+        without = ([*steps[:at], *steps[at + size :]] for at in range(0, len(steps), size))
+        if _any(search, script, without):
+            parts = max(2, parts - 1)
+        elif size == 1:
+            return
+        else:
+            parts = min(len(steps), 2 * parts)
+
+
+def _any(search: _Search, script: Script, tries: Iterable[list[Step]]) -> bool:
+    return any(search.breaks(script.with_steps(steps)) for steps in tries)

@@ -1,0 +1,62 @@
+"""`simulate` and `simulate replay` as people use them, and the example (SIM-1, SIM-3, SIM-5)."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from purekube_run.process.errors import CommandError
+from vworkspace_app.commands.simulate import SimulateRequest, faults_named, replay, simulate
+from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.script import draw
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_simulation_says_what_was_tried_and_which_laws_were_checked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """SIM-1."""
+    request = SimulateRequest(1, 120.0, 1, 1, ("watch-cut", "api-error"), 5, folder=tmp_path)
+    assert simulate(request) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("seed 5   1 runs")
+    for part in ("watch-cut", "checks", "RUN-4", "REC-6 1"):
+        assert part in printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_run_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """SIM-3: a script survives its file."""
+    path = tmp_path / "run.json"
+    draw(5, seconds=60.0, instances=1, replicas=1, faults=()).write(path)
+    assert replay(path) == 0
+    assert "no law is broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"seed": 1}', "[]"])
+def test_a_file_that_is_no_run_is_refused_with_its_path(text: str, tmp_path: Path) -> None:
+    """SIM-3."""
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(CommandError, match=r"run\.json cannot be read as a saved run"):
+        replay(path)
+
+
+def test_faults_are_named_all_none_or_one_by_one() -> None:
+    """SIM-2."""
+    assert faults_named("all") == tuple(FAULTS)
+    assert faults_named("none") == ()
+    assert faults_named("watch-cut, api-error") == ("watch-cut", "api-error")
+    with pytest.raises(CommandError, match="there is no fault oops; there are crash-before-write"):
+        faults_named("watch-cut,oops")
+
+
+@pytest.mark.slow
+def test_the_example_finds_its_broken_law() -> None:
+    """SIM-5: docs/simulation.md quotes what it prints."""
+    smallest = runpy.run_path(str(ROOT / "examples" / "simulation.py"))["main"]()
+    law = smallest.broken[0]
+    assert (law.clause, law.law) == ("FREEZE", "no release after five minutes")
+    printed = "\n".join(str(each) for each in (*smallest.script.steps, *smallest.broken))
+    assert printed in (ROOT / "docs" / "simulation.md").read_text()
