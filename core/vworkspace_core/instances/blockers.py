@@ -1,27 +1,73 @@
-"""Obstacles that keep the operator from applying anything for an instance: the reasons of Blocked (RES-4, RES-5).
+"""Obstacles that keep the operator from applying anything for an instance: every reason of Blocked (RES-4, RES-5).
 
-The first blocker found is reported. A blocker never changes a running release.
+The first blocker found is reported: of the intent, of the names, then of a refused write (REC-8, REC-13), which is a
+conflict, terminal or transient, never ignored. A blocker never changes a running release. What stops a whole pass is in
+`purekube.controller.blocked_pass`.
 """
 
-from purekube.apimachinery.manifest import Kind
+from collections.abc import Mapping
+
+import attrs
+
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Problem
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Failure
+from purekube.controller.managed_fields import kubectl_patch
 from purekube.controller.ownership import is_controlled_by
+from purekube.controller.refused_writes import conflict_message, other_holders
 from purekube.controller.requeue import Requeue
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.policy import is_allowed_source, is_forbidden
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import not_installed
-from vworkspace_core.instances.blocker import Blocker
+from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import DesiredObjects, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
 from vworkspace_core.instances.intent import Intent, remembered
 from vworkspace_core.instances.ownership import is_ours, name_taken
-from vworkspace_core.instances.service_accounts import account_blocker
+from vworkspace_core.instances.service_accounts import unimpersonated
+
+
+@attrs.frozen
+class Blocker:
+    """A reason of the condition Blocked, for which nothing is applied, and when to try again.
+
+    `stalled`: only a change of the spec can help.
+    """
+
+    reason: str
+    message: str
+    stalled: bool = False
+    requeue: Requeue = Requeue.NO
+
+
+@attrs.frozen
+class TransientFailure:
+    """A failure that may pass: `reason` is one of Reconciling's, `message` names it and says that it is retried."""
+
+    reason: str
+    message: str
+    requeue: Requeue
 
 
 def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, settings: Settings) -> Blocker | None:
@@ -31,7 +77,7 @@ def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, sett
         or _gate(source, observed)
         or _invalid(source, settings)
         or _policy(source, settings)
-        or account_blocker(source.spec.release, settings)
+        or _account(source, settings)
         or _demoted(source, observed)
         or _missing(source, observed)
     )
@@ -77,6 +123,11 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:
     return None
 
 
+def _account(source: ApplicationInstance, settings: Settings) -> Blocker | None:
+    message = unimpersonated(source.spec.release, settings)
+    return Blocker(Reason.POLICY_DENIED, message) if message else None
+
+
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     """Refuse a placeholder that was managed and owns, or may own, a release (RES-1, REC-14)."""
     if source.spec.mode is not Mode.PLACEHOLDER:
@@ -89,6 +140,11 @@ def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker
         "spec.mode: a managed instance cannot become a placeholder while it owns a release; delete and recreate it"
     )
     return Blocker(Reason.VALIDATION_FAILED, message, stalled=True)
+
+
+def without_chart() -> Blocker:
+    """Return the blocker of a managed instance without a chart or release, which admission refuses before."""
+    return Blocker(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
 
 
 def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
@@ -114,4 +170,67 @@ def name_blocker(source: ApplicationInstance, desired: DesiredObjects, observed:
         live = observed.objects.get(apply.ref)
         if live is not None and not is_ours(live, source):
             return Blocker(Reason.NAME_TAKEN, name_taken(apply.ref, live, source), requeue=Requeue.SLOW)
-    return foreign_release(source, observed)
+    message = foreign_release(source, observed)
+    return Blocker(Reason.NAME_TAKEN, message, requeue=Requeue.SLOW) if message else None
+
+
+def meaning(
+    failure: Failure, *, released_before: bool, installation: Installation = PRINTED
+) -> Blocker | TransientFailure:
+    """Decide whether the failure blocks the instance or is retried."""
+    what, error = f"{failure.verb} {failure.ref}", failure.error
+    message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
+    match error:
+        case Conflict():
+            return Blocker(Reason.FIELD_CONFLICT, conflict_message(failure, error, FIELD_MANAGER), requeue=Requeue.SLOW)
+        case Invalid() if leftover := _leftover(failure):
+            return Blocker(Reason.FIELD_CONFLICT, leftover, requeue=Requeue.SLOW)
+        case Invalid():
+            return Blocker(Reason.VALIDATION_FAILED, message, stalled=True)
+        case KindMissing():
+            missing = not_installed([failure.ref.kind.crd_name])
+            return Blocker(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
+        case NotFound():  # the namespace is missing: an apply creates an absent object (S-01, S-19)
+            return Blocker(Reason.NAMESPACE_NOT_GATED, message)
+        case Forbidden(namespace_terminating=True):
+            return Blocker(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
+        case Forbidden() if error.right is not None:
+            return Blocker(Reason.FORBIDDEN, not_permitted(error.right, installation), requeue=Requeue.REFUSED)
+        case Forbidden():
+            refused = f"{what} is not permitted: {error.message}"
+            return _retried(failure, refused, Requeue.SLOW, released_before)
+        case Permanent():
+            return _retried(failure, message, Requeue.SLOW, released_before)
+        case Stale() | AlreadyExists() | Expired() | Unavailable() | OperatorError():
+            return _retried(failure, message, Requeue.BACKOFF, released_before)
+
+
+def _retried(failure: Failure, message: str, requeue: Requeue, released_before: bool) -> TransientFailure:
+    if failure.ref.kind != HELM_RELEASE:
+        reason = Reason.CHART_SOURCE_SYNCING
+    else:
+        reason = Reason.HELM_RELEASE_UPGRADING if released_before else Reason.HELM_RELEASE_INSTALLING
+    pace = "slow backoff, at most every five minutes" if requeue is Requeue.SLOW else "backoff"
+    return TransientFailure(reason, f"{message}; tried again with {pace}", requeue)
+
+
+def _leftover(failure: Failure) -> str:
+    """Explain a field of `chart` left next to a `chartRef`, or the other way round; empty if that is not the cause.
+
+    A HelmRelease may have only one of the two. A field in the other one that another manager holds stays when we stop
+    applying it, and makes the object invalid: in effect a conflict.
+    """
+    have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
+    if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):
+        return ""
+    for old, new in (("chart", "chartRef"), ("chartRef", "chart")):
+        if old in have and old not in want and new in want:
+            holders = sorted(other_holders(failure.live, FIELD_MANAGER, "spec", old))
+            held = ", ".join(f'"{manager}"' for manager in holders) or "nobody"
+            steps = [
+                {"op": "remove", "path": f"/spec/{old}"},
+                {"op": "add", "path": f"/spec/{new}", "value": want[new]},
+            ]
+            message = f"{failure.ref}: .spec.{old}, held by field manager {held}, must give way to .spec.{new}"
+            return f"{message}. To hand it back: {kubectl_patch(failure.ref, steps)}"
+    return ""

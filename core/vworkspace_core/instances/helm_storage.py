@@ -11,12 +11,9 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.names import is_label_value
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
-from purekube.controller.requeue import Requeue
 from purekube.ports import KubeApi
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_gated
-from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
@@ -76,14 +73,12 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
     return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))
 
 
-def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
-    """Block if Helm has a release of that name which no HelmRelease of this instance has made."""
+def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
+    """Name the release of Helm's that has the name and that no HelmRelease of this instance has made; empty if none."""
     if not _is_first(instance, observed):
-        return None
-    for ref in _records(instance, observed):
-        if not is_ours(observed.objects[ref], instance):
-            return Blocker(Reason.NAME_TAKEN, _told(instance, ref), requeue=Requeue.SLOW)
-    return None
+        return ""
+    foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
+    return next((_told(instance, ref) for ref in foreign), "")
 
 
 def _told(instance: ApplicationInstance, record: ObjectRef) -> str:

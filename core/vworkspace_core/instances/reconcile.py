@@ -34,19 +34,23 @@ from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceConditionType as Type
-from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.api.remedies import resume_command
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
-from vworkspace_core.instances.blocker import Blocker
-from vworkspace_core.instances.blockers import intent_blocker, name_blocker
+from vworkspace_core.instances.blockers import (
+    Blocker,
+    TransientFailure,
+    intent_blocker,
+    meaning,
+    name_blocker,
+    without_chart,
+)
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, desired_objects
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts, deployed_chart
 from vworkspace_core.instances.ownership import adoption, is_ours
-from vworkspace_core.instances.refused_writes import TransientFailure, meaning
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 from vworkspace_core.instances.retry import SILENT, ring
 from vworkspace_core.instances.service_accounts import replaced_account
@@ -71,8 +75,7 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
     chart, release = source.spec.chart, source.spec.release
     if chart is None or release is None:
         # Admission refuses this first; if it ever lets one through, users see this.
-        missing = Blocker(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
-        return _blocked(Decision(), source, missing, observed, context)
+        return _blocked(Decision(), source, without_chart(), observed, context)
     return _managed(source, chart, release, observed, context)
 
 

@@ -8,8 +8,6 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance, Release
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import RELEASE_ACCOUNT, Settings
 
 
@@ -19,17 +17,16 @@ def release_account(release: Release, settings: Settings) -> str:
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
 
 
-def account_blocker(release: Release | None, settings: Settings) -> Blocker | None:
-    """Block a release that Flux would install with its own rights."""
+def unimpersonated(release: Release | None, settings: Settings) -> str:
+    """Return why Flux may not install a release with its own rights; empty if it has an account, or may."""
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
-        return None
-    message = (
+        return ""
+    return (
         "no service account is set for Flux to install this release with, and with its own rights a chart could do "
         "anything in the cluster. To fix: an administrator starts the operator with --service-account "
         f"({RELEASE_ACCOUNT} is the one that is printed for gated namespaces), or, to let charts do anything, with "
         "--allow-unimpersonated-releases"
     )
-    return Blocker(Reason.POLICY_DENIED, message)
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:

@@ -66,20 +66,17 @@ def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
     return waiting, (inspect(waiting),)
 
 
-def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
+def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
     """React to a change of the object that an informer saw."""
-    match job.stage:
-        case JobStage.WAITING if _is_gone(job, live):
-            # The event may be of an earlier object with this name: only a read of the server can decide.
-            return job, (inspect(job),)
-        case JobStage.WAITING:
-            return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
-        case JobStage.ACTING | JobStage.RECORDING_EFFECT:
-            return attrs.evolve(job, latest=live, object_is_gone=job.object_is_gone or live is None), ()
-        case JobStage.WAITING_DELETED if live is None or not metadata(live).get("deletionTimestamp"):
-            return clear(job, stage=JobStage.READY), ()
-        case _:
-            return job, ()
+    if _is_gone(job, live):
+        # The event may be of an earlier object with this name: only a read of the server can decide.
+        return job, (inspect(job),)
+    return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
+
+
+def is_terminating(live: Manifest | None) -> bool:
+    """Report whether the object exists and is being deleted."""
+    return live is not None and bool(metadata(live).get("deletionTimestamp"))
 
 
 def _is_gone(job: JobState, live: Manifest | None) -> bool:

@@ -1,11 +1,13 @@
-"""The life of one job: what an answer or a change means for it, and what to do next (PULL-2, PULL-3).
+"""The life of one job: the table of what each event means in each stage (PULL-2, PULL-3).
 
-`advance` is one transition. Answers that come in a stage that does not wait for them are late or repeated and change
-nothing: duplicates are part of the protocol (PULL-4).
+`advance` is one transition, and the only place that pairs events with stages. What follows is in `work_slot`, up to the
+effect, and in `awaiting_status`, after it. An Inspected in the stage INSPECTING is planned by the machine, which knows
+the other jobs. Answers that come in a stage that does not wait for them are late or repeated and change nothing:
+duplicates are part of the protocol (PULL-4).
 """
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -15,10 +17,11 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,
     applied,
-    changed,
     give_up,
     inspect,
+    is_terminating,
     looked,
+    object_changed,
     out_of_time,
     runs_on,
     wait_deleted,
@@ -50,7 +53,7 @@ _SOON: Final = timedelta(seconds=10)
 """The delay after a failed read of a waiting job."""
 
 
-def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
+def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
     """Return the job after `event`, and its effects."""
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
@@ -94,8 +97,12 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
             return settle(job, JobResult.failed(reason, message), at)
         case m.Inspected(seen=seen), JobStage.WAITING:
             return looked(job, seen, at)
-        case m.ObjectChanged(live=live), _:
-            return changed(job, live, at)
+        case m.ObjectChanged(live=live), JobStage.WAITING:
+            return object_changed(job, live, at)
+        case m.ObjectChanged(live=live), JobStage.ACTING | JobStage.RECORDING_EFFECT:
+            return attrs.evolve(job, latest=live, object_is_gone=job.object_is_gone or live is None), ()
+        case m.ObjectChanged(live=live), JobStage.WAITING_DELETED if not is_terminating(live):
+            return clear(job, stage=JobStage.READY), ()
         case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
             return retry(job, message, at)
         case m.StepFailed(), JobStage.WAITING:
@@ -103,10 +110,27 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.ResultAccepted(), JobStage.ANSWERING:
             closing = clear(job, stage=JobStage.CLOSING)
             return closing, (close(closing, at),)
-        case Tick(), _:
-            return tick(job, at)
-        case _:
+        case Tick(), _ if job.retry.is_due(at.now):
+            return _redo(attrs.evolve(job, retry=job.retry.started()), at)
+        case Tick(), JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
+            return give_up(job, at)
+        case Tick(), JobStage.WAITING if _recheck_due(job, at):
+            return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
+        case Tick(), JobStage.WAITING_DELETED if _is_expired(job, at) or _recheck_due(job, at):
+            return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
+        case ((m.Recorded() | m.RecordRefused() | m.Acked() | m.AckLost() | m.JobGone() | m.JobAlreadyClosed()), _):
             return job, ()
+        case (
+            (m.Inspected() | m.Applied() | m.DeleteSent() | m.Rotated() | m.Conflicted() | m.PreconditionFailed()),
+            _,
+        ):
+            return job, ()
+        case ((m.EffectRefused() | m.StepFailed() | m.ResultAccepted() | m.RecordClosed() | m.ObjectChanged()), _):
+            return job, ()
+        case Tick(), _:
+            return job, ()
+        case _:
+            assert_never(event)
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
@@ -139,7 +163,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """Return when a Tick would act on this job, on the local clock; None for never.
+    """Return when a Tick acts on this job, on the local clock; None for never. After the Tick it lies in the future.
 
     `strict`: the job has expired as soon as either clock says so (PULL-12).
     """
@@ -154,21 +178,6 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
     return min((moment for moment in times if moment is not None), default=None)
 
 
-def tick(job: JobState, at: JobStepContext) -> JobStep:
-    """Do what is due now. Afterwards `due_at` lies in the future."""
-    if job.retry.is_due(at.now):
-        return _redo(attrs.evolve(job, retry=job.retry.started()), at)
-    match job.stage:
-        case JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
-            return give_up(job, at)
-        case JobStage.WAITING_DELETED if _is_expired(job, at) or _recheck_due(job, at):
-            return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
-        case JobStage.WAITING if _recheck_due(job, at):
-            return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
-        case _:
-            return job, ()
-
-
 def _is_expired(job: JobState, at: JobStepContext) -> bool:
     return job.expires_at is not None and at.expiry_now >= job.expires_at
 
@@ -178,6 +187,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
+    """Repeat the step that failed."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)
@@ -188,5 +198,7 @@ def _redo(job: JobState, at: JobStepContext) -> JobStep:
             return attrs.evolve(job, stage=JobStage.READY), ()
         case JobStage.CLOSING:
             return job, (close(job, at),)
-        case _:
+        case JobStage.ACKING | JobStage.READY | JobStage.WAITING_DELETED | JobStage.ANSWERING:
             return job, ()
+        case _:
+            assert_never(job.stage)

@@ -159,7 +159,7 @@ def _resumed(state: AgentState, job: JobState) -> MachineStep:
     return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.SendAck(job.id),)
 
 
-def _each(state: AgentState, jobs: Iterable[JobState], event: m.JobEvent, now: datetime) -> MachineStep:
+def _each(state: AgentState, jobs: Iterable[JobState], event: m.OpenJobEvent, now: datetime) -> MachineStep:
     effects: list[m.JobEffect] = []
     for before in list(jobs):
         job = state.jobs[before.id]  # an earlier one of this round may have superseded it

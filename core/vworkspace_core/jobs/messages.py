@@ -170,12 +170,8 @@ class ObjectChanged:
     live: Manifest | None = attrs.field(repr=False)
 
 
-JobEvent: TypeAlias = (
-    Offered
-    | Resumed
-    | ServerTime
-    | SecurityChanged
-    | Recorded
+OpenJobEvent: TypeAlias = (
+    Recorded
     | RecordRefused
     | Acked
     | AckLost
@@ -194,6 +190,9 @@ JobEvent: TypeAlias = (
     | ObjectChanged
     | Tick
 )
+"""What may happen to an open job."""
+
+JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJobEvent
 
 
 @attrs.frozen
