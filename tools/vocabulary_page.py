@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tools.reason_sites import reason_sites
 from vworkspace_core.api.advice import ADVICE, Advice
 from vworkspace_core.api.vocabulary import TABLE
 
@@ -15,14 +16,22 @@ def _page() -> Iterator[str]:
     yield "# Conditions"
     yield ""
     yield "Generated from `vworkspace_core.api.vocabulary` and `vworkspace_core.api.advice`; change the tables there."
+    yield "The functions that decide on a reason are found in the source, below `core/`."
     for kind, rows in TABLE.items():
         yield from ("", f"## {kind}", "", "| type | status | reasons | meaning |", "|---|---|---|---|")
         for entry in rows:
             reasons = [f"`{reason}`" for reason in entry.reasons]
             passed_on = [f"those of {entry.foreign}"] if entry.foreign else []
             yield f"| {entry.type} | {entry.status} | {', '.join(reasons + passed_on)} | {entry.meaning} |"
-        yield from ("", "| reason | what helps |", "|---|---|")
-        yield from (f"| `{reason}` | {_help(advice)} |" for reason, advice in sorted(ADVICE[kind].items()))
+        yield from ("", "| reason | what helps | decided in |", "|---|---|---|")
+        for reason, advice in sorted(ADVICE[kind].items()):
+            yield f"| `{reason}` | {_help(advice)} | {_sites(kind, reason)} |"
+
+
+def _sites(kind: str, reason: str) -> str:
+    """Return the files and functions of the core that give the reason."""
+    files = reason_sites().get((kind, reason), {})
+    return ", ".join(f"`{file}`: {', '.join(f'`{each}`' for each in functions)}" for file, functions in files.items())
 
 
 def _help(advice: Advice) -> str:

@@ -1,5 +1,6 @@
 """RES-4: the vocabulary is closed, whole, and what the documentation prints."""
 
+import ast
 from enum import StrEnum
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.reason_sites import reason_sites
 from tools.vocabulary_page import markdown
 from vworkspace_core.api import reasons
+from vworkspace_core.api.advice import obstacles
 from vworkspace_core.api.vocabulary import TABLE, VocabularyEntry, entries, is_admitted, owned_types
 
 ROWS = [(kind, entry) for kind, rows in TABLE.items() for entry in rows]
@@ -17,6 +20,16 @@ ENUMS: dict[str, tuple[type[StrEnum], type[StrEnum]]] = {
     "Operation": (reasons.OperationConditionType, reasons.OperationReason),
     "Cluster": (reasons.ClusterConditionType, reasons.ClusterReason),
 }
+
+CORE = Path(__file__).resolve().parents[3] / "core" / "vworkspace_core"
+NEVER_GIVEN = {"AwaitingApproval", "FieldConflict", "MaintenanceWindow", "RetriesExceeded"}
+"""Reasons of one of the kinds that only Flux gives, or that wait for a feature of the control plane."""
+
+
+def section(kind: str) -> list[str]:
+    """The lines of the page about a kind."""
+    return markdown().partition(f"## {kind}\n")[2].partition("\n## ")[0].splitlines()
+
 
 # Words of the specification, to be compared with the table word by word.
 SPECIFIED = {
@@ -141,3 +154,30 @@ def test_the_page_names_every_reason() -> None:
     text = markdown()
 
     assert all(f"`{reason}`" in text for _, entry in ROWS for reason in entry.reasons)
+
+
+def test_from_Blocked_to_the_line_that_decided_are_three_files_RES_4() -> None:
+    """The page names the function beside reason and remedy: the page, the function's module, and what it calls."""
+    kinds = ("ApplicationInstance", "Operation")
+    waiting = {(kind, str(reason)) for kind in kinds for reason in obstacles(kind)}
+    given_by = {key: files for key, files in reason_sites().items() if key in waiting}
+
+    assert {reason for _, reason in waiting - set(given_by)} <= NEVER_GIVEN
+    for (kind, reason), files in given_by.items():
+        (row,) = (line for line in section(kind) if line.startswith(f"| `{reason}` | ") and line.count(" | ") == 2)
+        assert all(f"`{file}`" in row for file in files)
+    blocked = next(entry for entry in TABLE["ApplicationInstance"] if (entry.type, entry.status) == ("Blocked", "True"))
+    for reason in set(map(str, blocked.reasons)) - NEVER_GIVEN:
+        deciding = {"vworkspace_core/instances/blockers.py", "purekube/controller/blocked_pass.py"}
+        assert deciding & set(given_by["ApplicationInstance", reason]), reason
+
+
+def test_a_blocker_of_an_instance_is_made_in_one_module_RES_4() -> None:
+    made = {
+        path.name
+        for path in (CORE / "instances").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Blocker"
+    }
+
+    assert made == {"blockers.py"}
