@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from purekube.boxes.published import crd_document, json_schema
 from purekube_run.process.yaml_documents import Format, dump
+from tools.box_schemas import crd_document, json_schema
 from tools.chart.files import chart
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas

@@ -13,6 +13,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, metadata
 from purekube_run.process.yaml_documents import Format, dump
 from tools.operation_examples import CONTEXT, EXAMPLES, TARGET, example, observed
 from tools.parameter_rows import parameter_rows
+from tools.status_samples import shown_by
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import BETWEEN_SYNCS, Operation, Phase
 from vworkspace_core.operations.conflicts import EXCLUDES, conflicting
@@ -21,7 +22,6 @@ from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.lifecycle import engine_ref_of
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.status_samples import shown_by
 from vworkspace_core.operations.templates import Template
 
 _INTRODUCTION = """\

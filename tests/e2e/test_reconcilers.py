@@ -11,6 +11,7 @@ import pytest
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.ownership import owner_reference
 from purekube.ports import KubeApi
 from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
 from purekube_run.controller.event_recorder import BackgroundEvents
@@ -48,7 +49,10 @@ class Shops(Reconciler[Shop, int]):
         if shop.spec.replicas > 50:
             raise Terminal("TooMany", "at most 50 replicas")
         meta = {"name": shop.metadata.name, "namespace": shop.metadata.namespace}
-        manifest = {**CONFIG_MAP.manifest(**meta), "metadata": {**meta, "ownerReferences": [shop.as_owner]}}
+        manifest = {
+            **CONFIG_MAP.manifest(**meta),
+            "metadata": {**meta, "ownerReferences": [owner_reference(shop.kind, shop.metadata)]},
+        }
         await self.api.apply({**manifest, "data": {"image": shop.spec.image}}, kind=CONFIG_MAP, field_manager="shops")
         return Result(ShopStatus("r-1", shop.spec.replicas), state=len(self.causes))
 

@@ -22,6 +22,7 @@ from purekube.apimachinery.resources import (
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACES
 from purekube.controller.decision import Decision
 from tests.support.instance_worlds import CLUSTER, DIGEST, NAMESPACE, NOW, UID, instance_manifest
+from tools.status_samples import shown_by
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
@@ -32,7 +33,6 @@ from vworkspace_core.operations.contract import EngineObject, EngineStatus
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.status_samples import shown_by
 from vworkspace_core.operations.templates import Template
 
 NS = "org-myteam"

@@ -167,9 +167,9 @@ def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSi
     assert site.page._heard == [], "nobody follows: nobody is told"
     assert site.page._attached is not None
     index = site.page._attached.index
-    assert index.is_asleep, "nobody has looked: no row is kept"
+    assert index._rows is None, "nobody has looked: no row is kept"
     eventually(site, "/", "one")
-    assert not index.is_asleep
+    assert index._rows is not None
     followers = [Follower(site.url, "/") for _ in range(MOST_FOLLOWERS)]
     assert {one.next().name for one in followers} == {"parts"}
     too_many = site.get("/events?view=/")
@@ -184,7 +184,7 @@ def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSi
         site.tell(instance_ref("one"), ready(message=str(time.monotonic())))
         time.sleep(0.02)
     site.portal.call(index._fall_asleep)
-    assert index.is_asleep
+    assert index._rows is None
 
 
 @attrs.define

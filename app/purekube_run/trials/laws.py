@@ -76,14 +76,6 @@ class LawBroken(Exception):
         self.law, self.told, self.timeline = law, told, tuple(world.timeline)
 
 
-def try_laws(box: Box, definitions: Sequence[Manifest], examples: int, seed: int) -> Broken | None:
-    """Return the first broken law, in the order of the examples; None if all laws hold on all examples."""
-    for number in range(examples):
-        if broken := try_example(box, definitions, number, seed):
-            return broken
-    return None
-
-
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
     """Run one trial; return the broken law, if any."""
     random = Random(f"{seed}/{number}")

@@ -18,7 +18,7 @@ from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.credentials.state import CredentialState, renewal_of
+from vworkspace_core.credentials.state import CredentialState
 
 _log = structlog.get_logger("vworkspace.agent")
 
@@ -82,11 +82,6 @@ class RotationManager:
     def expires_at(self) -> datetime | None:
         """The expiry of the credential, by the control plane's clock; None for never or unknown."""
         return self._state.stored.expires_at
-
-    @property
-    def renews_at(self) -> datetime | None:
-        """The time of the next automatic renewal."""
-        return renewal_of(self._state.stored, self._jitter)
 
     def token_used(self, token: str, accepted: bool) -> None:
         """Note that a request with `token` was accepted, or answered 401 or 403."""

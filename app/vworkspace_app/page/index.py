@@ -39,11 +39,6 @@ class FleetIndex:
         for runner in self._informers.values():
             runner.subscribe(self._changed)
 
-    @property
-    def is_asleep(self) -> bool:
-        """Report whether no rows are kept."""
-        return self._rows is None
-
     async def rows(self) -> tuple[FleetRow, ...]:
         """Return all rows, as the caches are now."""
         async with self._turn:

@@ -6,7 +6,7 @@ with `get_path` and compared by content.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 import attrs
 import msgspec
@@ -124,17 +124,24 @@ def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:
     return ObjectRef(kind, meta.get("namespace") if kind.namespaced else None, str(meta.get("name", "")))
 
 
-def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+@overload
+def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+@overload
+def merge_patch(target: object, patch: object) -> Any: ...
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
     """Apply a JSON merge patch (RFC 7396): null removes, mappings merge, everything else replaces."""
-    patched = dict(target)
+    if type(patch) is not dict and not isinstance(patch, Mapping):
+        return patch
+    patched = dict(target) if type(target) is dict or isinstance(target, Mapping) else {}
     for key, value in patch.items():
         if value is None:
             patched.pop(key, None)
-        elif type(value) is dict or isinstance(value, Mapping):
-            under = patched.get(key)
-            patched[key] = merge_patch(under if type(under) is dict or isinstance(under, Mapping) else {}, value)
         else:
-            patched[key] = value
+            patched[key] = merge_patch(patched.get(key), value)
     return patched
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence, Set
 
 import attrs
 
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.places import NoPlaces, Places
 from purekube.boxes.box import Box, BoxNode
-from purekube.boxes.durations import seconds_of
 from purekube.boxes.model import DeletionOrder, OperatorBox
 from purekube.boxes.own_kind import OwnKind
 from purekube.boxes.problems import BoxProblem, BoxProblems, Findings
@@ -60,7 +60,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
         model=model,
         crd=crd.manifest,
         schema=crd.stored.schema,
-        resync=seconds_of(model.spec.resync),
+        resync=seconds_of(model.spec.resync, otherwise=60.0),
         namespaces=model.spec.namespaces,
         nodes=nodes,
         drains=drains,

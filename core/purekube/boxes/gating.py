@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.problems import index
 from purekube.boxes.box import BoxGate, TimeGate
-from purekube.boxes.durations import seconds_of
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.gates import AFTER, Gate, any_of, comparison_of, expression_of, path_of, time_of
 from purekube.boxes.model import BoxPhase, BoxResource, GateEntry
@@ -153,7 +153,7 @@ class Gating:
             self._findings.problem(f"{path}.field", f"must be a time such as metadata.creationTimestamp, not {given}")
             return None
         shown = f"{gate.value} have passed since {gate.field}"
-        return _Asked(text, f"{path}.field", shown, None, seconds_of(gate.value))
+        return _Asked(text, f"{path}.field", shown, None, seconds_of(gate.value, otherwise=60.0))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
         """Report whether the types of both sides can be equal; report a problem if not, or if the path is wrong."""

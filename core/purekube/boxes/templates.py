@@ -16,8 +16,8 @@ from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.problems import offset_of
 from purekube.cel import Budget, CelSyntaxError, EvaluationError, prepared
-from purekube.cel.durations import duration_text, timestamp_text
 from purekube.cel.lexer import tokens
+from purekube.cel.moments import duration_text, timestamp_text
 from purekube.cel.values import ABSENT, Duration, OptionalValue, Timestamp, type_name
 
 OPENING: Final = "${"

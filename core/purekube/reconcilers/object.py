@@ -1,12 +1,11 @@
 """One object of a user's kind: metadata, spec and status as values of its classes (PH-7)."""
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ObjectMeta
-from purekube.controller.ownership import owner_reference
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -37,11 +36,6 @@ class Object(Generic[Spec, Status]):
     def is_deleting(self) -> bool:
         """Report whether it is being deleted: finalizers still hold it."""
         return self.metadata.deletion_timestamp is not None
-
-    @property
-    def as_owner(self) -> dict[str, Any]:
-        """An owner reference to it, for the metadata of objects that a reconciler makes of it (`Reconciler.owns`)."""
-        return owner_reference(self.kind, self.metadata)
 
     def condition(self, condition_type: str) -> Condition | None:
         """Return the condition of a type."""

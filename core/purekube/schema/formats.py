@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
-from purekube.cel.durations import is_duration
+from purekube.apimachinery.durations import is_duration
 from purekube.cel.library.network import is_url
 
 _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", re.ASCII)

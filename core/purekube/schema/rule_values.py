@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from purekube.cel.durations import parse_duration, parse_timestamp
+from purekube.cel.moments import parse_duration, parse_timestamp
 from purekube.cel.values import KeyedList, SetList
 from purekube.schema.node import JsonType, ListType, Schema
 

@@ -190,7 +190,7 @@ OpenJobEvent: TypeAlias = (
     | ObjectChanged
     | Tick
 )
-"""What may happen to an open job."""
+"""The events of an open job."""
 
 JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJobEvent
 

@@ -6,10 +6,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from purekube.boxes.published import crd_document, json_schema
 from purekube.schema import compile_schema, prune, validate
 from purekube.schema.objectmeta import with_type_meta
 from purekube_run.boxes.document import read_marked
+from tools.box_schemas import crd_document, json_schema
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]

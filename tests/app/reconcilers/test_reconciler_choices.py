@@ -10,6 +10,7 @@ import pytest
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.controller.ownership import owner_reference
 from purekube.ports import KubeApi
 from purekube.reconcilers import (
     METADATA_ONLY,
@@ -177,7 +178,11 @@ class Owning(Reconciler[Shop, None]):
         secret = await self.api.list(SECRET, namespace=NS, field_selector=f"metadata.name={request.object.spec.image}")
         manifest = {
             **CONFIG_MAP.manifest(meta.name, NS),
-            "metadata": {"name": meta.name, "namespace": NS, "ownerReferences": [request.object.as_owner]},
+            "metadata": {
+                "name": meta.name,
+                "namespace": NS,
+                "ownerReferences": [owner_reference(request.object.kind, meta)],
+            },
             "data": {"secrets": str(len(secret.items))},
         }
         await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops")

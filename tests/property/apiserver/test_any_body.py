@@ -15,7 +15,7 @@ from kubelab.model.definition import Definition
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
-from kubelab.writes.patches import merge_patch
+from purekube.apimachinery.manifest import merge_patch
 from purekube.ports import PatchType
 from purekube.schema.node import JsonType, Schema
 from tests.support.effort import effort

@@ -12,11 +12,11 @@ from kubelab.http.negotiation import AcceptedForm, AnswerForm, wanted_form, want
 from kubelab.http.paths import ResourcePath, parse_path
 from kubelab.http.protobuf.messages import decode_object
 from kubelab.http.protobuf.wire import fields_of, text_field
-from kubelab.http.tables.durations import age, human_duration
 from kubelab.http.tables.jsonpath import find
 from kubelab.http.tables.render import table
 from kubelab.model.failure import ApiFailure
 from kubelab.model.resources import Column
+from purekube.apimachinery.durations import age, human_duration
 from purekube.apimachinery.resources import CONFIG_MAP
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, gizmo, new_server
 

@@ -23,6 +23,7 @@ from tests.support.operation_worlds import (
     started,
     template,
 )
+from tools.status_samples import shown_by
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.reading import MADE_KINDS
@@ -35,7 +36,6 @@ from vworkspace_core.operations.contract import Engine, Progress, Row
 from vworkspace_core.operations.engines import ENGINES, engine_kinds
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.status_samples import shown_by
 from vworkspace_core.overview.checkup import Verdict, controllers
 from vworkspace_core.overview.summary import summary_of_child
 from vworkspace_core.overview.tree import tree_of

@@ -29,6 +29,7 @@ from tests.support.operation_worlds import (
     started,
     target_manifest,
 )
+from tools.status_samples import shown_by
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -41,7 +42,6 @@ from vworkspace_core.operations.engines.job_pods import TROUBLES
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.status_samples import shown_by
 
 TARGET_SPEC = read_application_instance(target_manifest("upgrade.helm"))
 

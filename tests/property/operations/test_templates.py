@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.durations import go_duration, seconds_with_days
 from purekube.apimachinery.problems import ValidationProblems
 from tests.support.operation_worlds import GOOD, template
 from tests.support.strategies import json_values
 from vworkspace_core.api.operation import EngineName, OperationType
 from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES, builtin_templates
-from vworkspace_core.operations.durations import go_duration, seconds_of
 from vworkspace_core.operations.templates import Templates, load_template
 
 BUILTIN = builtin_templates()
@@ -211,15 +211,15 @@ def test_a_schema_that_would_fail_later_is_refused_when_it_is_read(schema: dict[
         ("30d", 2_592_000, "720h0m0s"),
         ("720h", 2_592_000, "720h0m0s"),
         ("1d12h", 129_600, "36h0m0s"),
-        ("90s", 90, "0h1m30s"),
+        ("90s", 90, "1m30s"),
     ],
 )
 def test_durations_become_gos(text: str, seconds: int, written: str) -> None:
-    assert seconds_of(text) == seconds
+    assert seconds_with_days(text) == seconds
     assert go_duration(seconds) == written
 
 
 @pytest.mark.parametrize("text", ["", "0d", "d", "30", "1w", "-1h", "99999d999999h", "1h ", "1h\n", "\u0661d"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be"):
-        seconds_of(text)
+        seconds_with_days(text)

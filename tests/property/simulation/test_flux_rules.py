@@ -41,8 +41,8 @@ from kubelab.flux.storage import (
 from kubelab.flux.triggers import FluxObjects, triggered
 from kubelab.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from kubelab.flux.writes import conditions_patch, metadata_patch, status_patch
-from kubelab.simulation.durations import go_duration, parse_duration
 from kubelab.simulation.patches import merge_diff
+from purekube.apimachinery.durations import go_duration, seconds_of
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 
@@ -60,13 +60,13 @@ def test_durations_read_as_go_prints_them(seconds: float, text: str) -> None:
 
 @given(st.integers(min_value=0, max_value=10**9))
 def test_a_printed_duration_reads_back_as_itself(millis: int) -> None:
-    assert round(parse_duration(go_duration(millis / 1000)) * 1000) == millis
+    assert round(seconds_of(go_duration(millis / 1000)) * 1000) == millis
 
 
 @pytest.mark.parametrize("text", ["", "5", "m5", "5 m", "5m!", "1d"])
 def test_what_the_crds_pattern_refuses_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
-        parse_duration(text)
+        seconds_of(text)
 
 
 @pytest.mark.parametrize(

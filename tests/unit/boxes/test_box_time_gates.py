@@ -11,10 +11,10 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.apimachinery.timestamps import parse_time
 from purekube.boxes.gates import read_gate
-from purekube.boxes.published import json_schema
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, config, deployment, document, examined, told
 from tests.support.simulation import START
+from tools.box_schemas import json_schema
 
 SPEC = {"image": "i", "parts": []}
 WEB = ObjectRef(Kind("apps", "v1", "Deployment", "deployments"), NS, "web")

@@ -22,8 +22,8 @@ from kubelab.downstream.velero_run import (
     write_status,
 )
 from kubelab.downstream.velero_storage import Stored, at_its_end, in_storage, selected
-from kubelab.simulation.durations import go_duration, parse_duration
 from kubelab.simulation.effects import PassStep, list_objects
+from purekube.apimachinery.durations import go_duration, seconds_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import VELERO_BACKUP
 from purekube.apimachinery.timestamps import format_time
@@ -70,7 +70,7 @@ def _forsaken(view: ObjectView) -> PassStep[PassResult]:
 
 def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:
     try:
-        parse_duration(str(view.spec.get("ttl", "1s")))
+        seconds_of(str(view.spec.get("ttl", "1s")))
     except ValueError as error:
         # The API server accepts any text, but Velero cannot decode the object, and never writes to it.
         return PassResult(error=f"cannot decode Backup {view.ref.namespace}/{view.ref.name}: spec.ttl: {error}")
@@ -110,7 +110,7 @@ def _takes_a_place(memory: Any) -> bool:
 
 def _begin(view: ObjectView) -> PassStep[PassResult]:
     """Write Velero's defaults into the spec, validate it, and begin the run."""
-    spec, ttl = _defaulted(view), parse_duration(str(view.spec.get("ttl") or "0s"))
+    spec, ttl = _defaulted(view), seconds_of(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
     meta = metadata(view.live or {})
     labels = {**(meta.get("labels") or {}), STORAGE_LOCATION: spec["storageLocation"]}

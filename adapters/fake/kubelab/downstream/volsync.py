@@ -23,8 +23,8 @@ from kubelab.downstream.controller import (
     with_condition,
 )
 from kubelab.downstream.cron import next_run
-from kubelab.simulation.durations import go_duration
 from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.durations import go_duration
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,

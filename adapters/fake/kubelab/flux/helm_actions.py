@@ -16,8 +16,8 @@ from kubelab.flux.helm_spec import remediation_for
 from kubelab.flux.history import full_name, observe, previous, record, versioned_chart
 from kubelab.flux.questions import decide
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
-from kubelab.simulation.durations import go_duration
 from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.durations import go_duration
 
 _HOOKS_FAILED: Final = "hooks failed: "
 

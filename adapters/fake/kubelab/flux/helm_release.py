@@ -15,8 +15,8 @@ from kubelab.flux.helm_request import HelmRequest, summarize_release
 from kubelab.flux.helm_spec import active_remediation, active_retry_interval
 from kubelab.flux.history import full_name
 from kubelab.flux.questions import correct_drift, find_drift
-from kubelab.simulation.durations import go_duration
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
+from purekube.apimachinery.durations import go_duration
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)

@@ -8,7 +8,7 @@ import attrs
 
 from kubelab.flux.behaviour import Action
 from kubelab.flux.versions import short_release_name
-from kubelab.simulation.durations import parse_duration
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 
 _DEFAULT_TIMEOUT: Final = 300.0
@@ -79,7 +79,7 @@ class HelmSpec:
     @property
     def interval(self) -> float:
         """The seconds between two passes when nothing happens."""
-        return parse_duration(str(self.raw["interval"]))
+        return seconds_of(str(self.raw["interval"]))
 
     @property
     def max_history(self) -> int:
@@ -119,7 +119,7 @@ class HelmSpec:
     def timeout(self, action: Action) -> float:
         """Return the seconds that an action may take."""
         text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
-        return parse_duration(str(text)) if text else _DEFAULT_TIMEOUT
+        return seconds_of(str(text)) if text else _DEFAULT_TIMEOUT
 
 
 def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
@@ -149,4 +149,4 @@ def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | 
     if strategy.get("name") != "RetryOnFailure":
         return None
     text = strategy.get("retryInterval")
-    return parse_duration(str(text)) if text else _DEFAULT_RETRY_INTERVAL
+    return seconds_of(str(text)) if text else _DEFAULT_RETRY_INTERVAL

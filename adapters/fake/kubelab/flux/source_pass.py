@@ -21,8 +21,8 @@ from kubelab.flux.conditions import (
     summarize,
 )
 from kubelab.flux.draft import REQUESTED_AT, Draft
-from kubelab.simulation.durations import parse_duration
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, get_object
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import SECRET
 
@@ -130,7 +130,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
             if status_of(draft.object, READY) != "True":
                 return failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
             interval = draft.spec.get("interval")
-            return done(parse_duration(interval) if interval else _DEFAULT_INTERVAL)
+            return done(seconds_of(interval) if interval else _DEFAULT_INTERVAL)
         case SourceUnavailable():
             return REQUEUE
         case SourceFailure(stalls=True) | SourceIdle():

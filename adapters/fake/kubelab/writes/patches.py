@@ -1,4 +1,4 @@
-"""Patches other than server-side apply: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch.
+"""Patches other than server-side apply and JSON merge patch: JSON patch (RFC 6902), strategic merge patch.
 
 Pure functions from a document and a patch to a new document; arguments are never changed.
 """
@@ -11,19 +11,6 @@ from purekube.schema.equality import equal
 
 MAX_OPERATIONS: Final = 10_000
 """The most operations of a JSON patch (W-37)."""
-
-
-def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a merge patch (RFC 7386): objects merge, null removes, everything else replaces."""
-    if not isinstance(patch, Mapping):
-        return patch
-    out = dict(document) if isinstance(document, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            out.pop(key, None)
-        else:
-            out[key] = merge_patch(out.get(key), value)
-    return out
 
 
 def json_patch(document: Any, operations: Any) -> Any:

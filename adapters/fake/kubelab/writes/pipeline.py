@@ -32,11 +32,11 @@ from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, 
 from kubelab.writes.decoding import completed, read_body, require_type
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
-from kubelab.writes.patches import json_patch, merge_patch
+from kubelab.writes.patches import json_patch
 from kubelab.writes.placement import check_place, placed
 from kubelab.writes.strategic_merge import strategic_merge
 from purekube.apimachinery.errors import Conflict
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import get_path, merge_patch
 from purekube.ports import PatchType
 
 Manifest = Mapping[str, Any]

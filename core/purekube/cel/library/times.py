@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from purekube.cel.durations import NANOS, zone_of
+from purekube.apimachinery.durations import NANOS
 from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.moments import zone_of
 from purekube.cel.signatures import Function, function
 from purekube.cel.values import Duration, Timestamp
 

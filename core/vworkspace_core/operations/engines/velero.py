@@ -10,6 +10,7 @@ No kind of Velero has a status subresource: its generation changes with its stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.durations import go_duration, seconds_with_days
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Problem, index, join
@@ -45,7 +46,6 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
-from vworkspace_core.operations.durations import go_duration, seconds_of
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.parameter_schemas import DURATION, LABEL, NAME, RESOURCE, about, listed, mapped, record
 from vworkspace_core.operations.settings import OperationSettings
@@ -180,7 +180,7 @@ def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, o
 def _backup_problems(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
     given = parameters_of(operation)
     try:
-        too_long = seconds_of(given.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
+        too_long = seconds_with_days(given.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
     except ValueError as error:
         yield Problem(f"{_PATH}.retention", str(error))
     else:
@@ -269,7 +269,7 @@ def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[
         "excludedResources": list(dict.fromkeys(excluded)),
     }
     if "retention" in given:
-        spec["ttl"] = go_duration(seconds_of(given["retention"]))
+        spec["ttl"] = go_duration(seconds_with_days(given["retention"]))
     taken = {"storageLocation": "storageLocation", "snapshotVolumes": "snapshotVolumes"}
     spec |= {field: given[name] for name, field in taken.items() if name in given}
     if "includedResources" in given:

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.http.tables.durations import age, human_duration
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import Column
+from purekube.apimachinery.durations import age, human_duration
 from purekube.apimachinery.manifest import get_path
 
 Manifest = Mapping[str, Any]

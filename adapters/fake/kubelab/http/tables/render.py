@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from kubelab.http.tables.builtin import BUILTIN_TABLES
-from kubelab.http.tables.durations import age
 from kubelab.http.tables.jsonpath import find
 from kubelab.model.records import encode
 from kubelab.model.resources import Column, Resource
+from purekube.apimachinery.durations import age
 
 INCLUDE: Final = ("Metadata", "None", "Object")
 """The values of `includeObject`, which sets how much of each object a row includes; the default is `Metadata`."""

@@ -1,4 +1,4 @@
-"""Parsing and printing of Go's durations (`1h30m`, `1.5s`, `100ms`) and RFC 3339 times, to the nanosecond."""
+"""Durations and RFC 3339 times as values of expressions, to the nanosecond."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -6,22 +6,10 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from purekube.apimachinery.durations import NANOS, nanoseconds_of
 from purekube.cel.errors import EvaluationError
 from purekube.cel.values import Duration, Timestamp
 
-NANOS: Final = 1_000_000_000
-_PART: Final = re.compile(r"(\d+)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)|\.(\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_WHOLE: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": NANOS,
-    "m": 60 * NANOS,
-    "h": 3_600 * NANOS,
-}
 _RFC3339: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
@@ -32,23 +20,10 @@ _LAST: Final = (date(9999, 12, 31).toordinal() - _EPOCH + 1) * 86_400 * NANOS - 
 _LONGEST: Final = 2**63 - 1
 
 
-def is_duration(text: str) -> bool:
-    """Report whether Go's `time.ParseDuration` can read `text`, whatever its size."""
-    return _WHOLE.fullmatch(text) is not None
-
-
 def parse_duration(text: str) -> Duration | None:
     """Return the duration; None if `text` is not one, or does not fit into 64 bits of nanoseconds."""
-    if len(text) > 200 or not is_duration(text):
-        return None
-    total = 0
-    for whole, part, unit, rest, other in _PART.findall(text):
-        fraction = part or rest
-        factor = _UNITS[unit or other]
-        total += int(whole or 0) * factor
-        if fraction:
-            total += int(fraction[:18]) * factor // 10 ** len(fraction[:18])
-    return Duration(-total if text.startswith("-") else total) if total <= _LONGEST else None
+    nanos = nanoseconds_of(text)
+    return None if nanos is None else Duration(nanos)
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
