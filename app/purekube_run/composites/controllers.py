@@ -21,10 +21,10 @@ def composite_reconcilers(
     """
     composites = tuple(composites)
     refuse_shared_kinds(composites)
-    for one in composites:
-        informers = Informers(informers_of(api, clock, options.random, one, options.namespaces))
-        externals = Informers(external_informers(api, clock, options.random, one, options.namespaces))
-        yield CompositeReconciler(one, api, clock, informers, externals, shared, options.random)
+    for composite in composites:
+        informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
+        externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
+        yield CompositeReconciler(composite, api, clock, informers, externals, shared, options.random)
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:

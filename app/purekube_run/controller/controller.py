@@ -136,7 +136,7 @@ class Controller:
 
     def raw(self, key: ObjectRef) -> bytes | None:
         """Return an object of the kind as JSON, or its outline if it is large; None if no cache holds it."""
-        runner = next((one for one in self.own.informers if one.namespace in (None, key.namespace)), None)
+        runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:

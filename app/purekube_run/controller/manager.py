@@ -4,7 +4,7 @@ A controller waits for its own caches only: one whose kind is not installed, or 
 does one with slow calls, since each has its own workers.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
 import anyio.abc
@@ -55,22 +55,28 @@ class ControllerManager:
         options: ManagerOptions,
     ) -> None:
         controllers = tuple(controllers)
-        own = (runner for one in controllers for runner in (*one.caches, *one.further))
-        self.informers: Sequence[InformerRunner] = tuple(dict.fromkeys((*shared, *own)))
+        self._shared = tuple(shared)
+        own = (informer for each in controllers for informer in (*each.caches, *each.further))
+        self.own_informers = tuple(informer for informer in dict.fromkeys(own) if informer not in self._shared)
         definitions = shared.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None:
             definitions.subscribe(wake_when_served(self.informers))
-        self.runners = tuple(Runner(one, api, clock, events, options) for one in controllers)
+        self.runners = tuple(Runner(controller, api, clock, events, options) for controller in controllers)
+
+    @property
+    def informers(self) -> tuple[InformerRunner, ...]:
+        """The informers of all controllers, shared ones first."""
+        return (*self._shared, *self.own_informers)
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by the name of their controller, as in metrics and logs."""
-        return {one.name: one.pool for one in self.runners}
+        return {runner.name: runner.pool for runner in self.runners}
 
     @property
     def is_backlogged(self) -> bool:
         """Report whether keys of more than background priority wait for a worker."""
-        return any(one.pool.is_backlogged for one in self.runners)
+        return any(runner.pool.is_backlogged for runner in self.runners)
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
         """Request a reconcile by the controller of that name; ignored while this process does not lead."""
@@ -87,8 +93,8 @@ class ControllerManager:
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""
-        for runner in self.informers:
-            await runner.wait_for_sync()
+        for informer in self.informers:
+            await informer.wait_for_sync()
 
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
         """Watch at once, work once `elected` returns, until cancelled."""

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import attrs
 import structlog
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.events.once import Once
 from purekube.controller.queue.hot_loop import HotLoop
 from purekube.controller.reconcile import ResultLabel
@@ -93,10 +93,6 @@ class LoggingObserver:
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
         """Log the object with its hot loop."""
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
-
-
-async def report_nothing(ref: ObjectRef, manifest: Manifest) -> None:
-    """Do nothing: a controller for whose unmanaged objects no report is written."""
 
 
 def _place(error: BaseException | None) -> str:

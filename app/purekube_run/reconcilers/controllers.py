@@ -46,11 +46,13 @@ def python_reconcilers(
 
     Raises CommandError for controllers that cannot run together.
     """
-    bound = [bind(one, api) for one in controllers]
+    bound = [bind(controller, api) for controller in controllers]
     refuse_problems(bound)
     return tuple(
-        ControllerPasses(one, api, watches, clock, events, Wakes(one, rules_of(one), watches.own.store))
-        for one, watches in zip(bound, watches_of(api, clock, random, bound), strict=True)
+        ControllerPasses(
+            controller, api, watches, clock, events, Wakes(controller, rules_of(controller), watches.own.store)
+        )
+        for controller, watches in zip(bound, watches_of(api, clock, random, bound), strict=True)
     )
 
 

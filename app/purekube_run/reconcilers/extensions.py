@@ -47,8 +47,8 @@ class Extensions:
 
     def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[Controller]:
         """Yield a controller for each."""
-        for one in self.composites:
-            yield one.controller(events, workers=options.workers, entropy=options.entropy)
+        for reconciler in self.composites:
+            yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)
         yield from map(controller_of, self.python)
 
 
@@ -68,7 +68,7 @@ class ExtensionManager(ControllerManager):
         composites: Sequence[Composite] = (),
         controllers: Sequence[GivenController] = (),
     ) -> None:
-        namespaces = any(one.namespaces or one.asks_namespaces for one in composites)
+        namespaces = any(composite.namespaces or composite.asks_namespaces for composite in composites)
         shared = Informers(shared_informers(api, clock, options.random, namespaces=namespaces))
         self.extensions = Extensions.of(api, clock, events, options, shared, composites, controllers)
         super().__init__(api, clock, self.extensions.controllers(events, options), events, shared, options)

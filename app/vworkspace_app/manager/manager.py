@@ -91,27 +91,27 @@ class Manager:
         )
         self._extensions = Extensions.of(api, clock, self.events, options, self.informers, composites, controllers)
         self._operations = self._operation_reconciler(api)
-        controllers_of_all = (
-            *self._own_controllers(api, None if agent is None else self._agent_report),
-            *self._extensions.controllers(self.events, options),
-        )
-        self._controllers = ControllerManager(api, clock, controllers_of_all, self.events, self.informers, options)
-        self._agent: ManagedAgent | None = None
-        if agent is not None:
-            assert settings.shard.is_first, "one shard pulls jobs (RUN-13)"
-            self._agent = ManagedAgent(
-                agent,
-                api,
-                clock,
-                settings,
-                self.informers,
-                self.credentials,
-                random,
-                on_change=self._report_again,
-                on_result=self._telemetry.job_ended,
-            )
+        own = self._own_controllers(api, None if agent is None else self._agent_report)
+        every = (*own, *self._extensions.controllers(self.events, options))
+        self._controllers = ControllerManager(api, clock, every, self.events, self.informers, options)
+        # Its handlers of changes come after those that enqueue keys.
+        self._agent = None if agent is None else self._managed_agent(api, agent, random)
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
         self.credentials.subscribe(lambda _: self._report_again())
+
+    def _managed_agent(self, api: KubeApi, agent: AgentOptions, random: Callable[[], float]) -> ManagedAgent:
+        assert self._settings.shard.is_first, "one shard pulls jobs (RUN-13)"
+        return ManagedAgent(
+            agent,
+            api,
+            self._clock,
+            self._settings,
+            self.informers,
+            self.credentials,
+            random,
+            on_change=self._report_again,
+            on_result=self._telemetry.job_ended,
+        )
 
     def _operation_reconciler(self, api: KubeApi) -> OperationReconciler:
         settings = self._settings
@@ -148,7 +148,7 @@ class Manager:
             agent,
             self._election.leases,
             self._settings.shard,
-            tuple(one for one in self._controllers.informers if one not in set(self.informers)),
+            self._controllers.own_informers,
             self._extensions.composites,
             self._extensions.python,
         )
