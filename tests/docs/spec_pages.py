@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "docs" / "spec"
 PROOFS = SPEC / "proofs.md"
 READ = (".py", ".md", ".yaml", ".toml", ".json")
-FOLDERS = ("core", "adapters", "app", "tests", "bench", "docs", "deploy", "manifests")
+FOLDERS = ("core", "adapters", "app", "kit", "contrib", "tests", "bench", "docs", "deploy", "manifests")
 
-HEADING = re.compile(r"^## ((?:RES|REC|OPS|PULL|PH|RUN|SEE)-\d+) (.+)$", re.MULTILINE)
+HEADING = re.compile(r"^## ((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)-\d+) (.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| ((?:S|W)-\d+b?) \| (.+) \|$", re.MULTILINE)
 CODE = re.compile(
     r"(?<![A-Za-z0-9-])((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)[-_]\d+|(?:S|W)[-_]\d{2}b?)(?![0-9A-Za-z])"
@@ -40,7 +40,7 @@ class Clause:
 @cache
 def clauses() -> Mapping[str, Clause]:
     """Every clause and rule by its code, in the order of the pages."""
-    pages = ("resources", "reconcile", "operations", "pull-mode", "phases", "runtime", "seeing", "api-server")
+    pages = ("resources", "reconcile", "operations", "pull-mode", "phases", "runtime", "seeing", "proof", "api-server")
     found: dict[str, Clause] = {}
     for page in (f"{name}.md" for name in pages):
         text = (SPEC / page).read_text(encoding="utf-8")

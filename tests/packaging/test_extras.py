@@ -89,15 +89,19 @@ def test_a_package_imports_nothing_that_its_project_does_not_require(
     known = modules(project.required(*extras)) | ours_below(name, *extras)
 
     found = beyond(known, [path for path in project.packages if path.name == package])
-    assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED == set()
+    plugin = {("pytest", path) for _, path in found if path.endswith("/plugin.py")}  # which pytest alone imports
+    assert {(name, Path(path).parent.name) for name, path in found - plugin} - EXCEPTED == set()
 
 
-def test_the_runtime_imports_the_laboratory_for_trials_of_boxes_only() -> None:
+def test_the_runtime_imports_the_laboratory_for_trials_and_simulations_only() -> None:
     project = projects()["purekube"]
     known = modules(project.required("run")) | ours_below("purekube")
     found = beyond(known, [path for path in project.packages if path.name == "purekube_run"])
 
-    assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED <= {("kubelab", "trials")}
+    assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED <= {
+        ("kubelab", "trials"),
+        ("kubelab", "simulation"),
+    }
 
 
 def test_the_extras_of_the_operator_contain_each_other_and_a_missing_package_is_told_by_the_smallest() -> None:

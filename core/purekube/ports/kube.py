@@ -127,6 +127,7 @@ class KubeTransport(Protocol):
 
 
 Send: TypeAlias = Callable[[KubeRequest], Awaitable[Manifest]]
+"""A function that carries out one request."""
 Watch: TypeAlias = Callable[[KubeRequest], AsyncIterator[WatchEvent]]
 Layer: TypeAlias = Callable[[KubeRequest, Send], Awaitable[Manifest]]
 """A function around `KubeTransport.send`."""

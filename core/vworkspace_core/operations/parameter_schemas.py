@@ -12,6 +12,7 @@ LABEL: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 
 
 
 NAME: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
+"""The schema of an object's name."""
 
 
 RESOURCE: Final[ParameterSchema] = {

@@ -22,6 +22,7 @@ from purekube.ports import KubeRequest, KubeVerb, Send
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)
+"""The names of all simulated controllers."""
 _CALLERS: dict[type, Caller] = {
     FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
     DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
