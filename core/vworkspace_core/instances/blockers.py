@@ -43,7 +43,7 @@ from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import DesiredObjects, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
-from vworkspace_core.instances.intent import Intent, remembered
+from vworkspace_core.instances.intent import recall
 from vworkspace_core.instances.ownership import is_ours, name_taken
 from vworkspace_core.instances.service_accounts import unimpersonated
 
@@ -94,16 +94,15 @@ def _gate(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | 
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
-    problems = _problems(Intent(source), settings.admission)
+    problems = recall(_problems, source, settings.admission)
     if not problems:
         return None
     return Blocker(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
 
 
-@remembered
-def _problems(intent: Intent, settings: AdmissionSettings) -> tuple[Problem, ...]:
+def _problems(source: ApplicationInstance, settings: AdmissionSettings) -> tuple[Problem, ...]:
     """Return the problems that admission finds."""
-    return check_application_instance(intent.instance, settings=settings)
+    return check_application_instance(source, settings=settings)
 
 
 def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:

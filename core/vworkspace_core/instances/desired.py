@@ -20,7 +20,7 @@ from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.labels import APPLIED_HASH, downstream_labels
 from vworkspace_core.api.values import inline_values, integration_values
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.instances.intent import ById, Intent, remembered
+from vworkspace_core.instances.intent import recall
 from vworkspace_core.instances.naming import Names, former_names, names_of
 from vworkspace_core.instances.ownership import owner_reference
 from vworkspace_core.instances.retry import token_of
@@ -73,7 +73,7 @@ def desired_objects(
     Objects under former names stay as long as their content is as desired: renaming them would start a new request to
     Flux in every instance of the cluster for nothing. They are renamed with the next change of the HelmRelease.
     """
-    wanted = _wanted(Intent(instance), ById(override), ById(settings))
+    wanted = recall(_wanted, instance, override, settings)
     if _source_in_use(objects.get(wanted.release_ref)) == wanted.release.name:
         former = wanted.former
         if not any(
@@ -118,35 +118,32 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
         return ()
     standing = instance.status.release_override
     if standing is None and asked is None:
-        return _watched(Intent(instance), chart.version)
-    intent, versions = Intent(instance), [_version(chart, override) for override in (None, standing, asked)]
-    return tuple(dict.fromkeys(ref for version in versions for ref in _watched(intent, version)))
+        return recall(_watched, instance, chart.version)
+    versions = [_version(chart, override) for override in (None, standing, asked)]
+    return tuple(dict.fromkeys(ref for version in versions for ref in recall(_watched, instance, version)))
 
 
-@remembered
-def _watched(intent: Intent, version: str) -> tuple[ObjectRef, ...]:
+def _watched(instance: ApplicationInstance, version: str) -> tuple[ObjectRef, ...]:
     """Return the references to look up for one chart version."""
-    instance, chart, release = _parts(intent)
+    chart, release = _parts(instance)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
     charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
-    names = _names(intent, version)
+    names = recall(_names, instance, version)
     source = ObjectRef(source_kind(chart), instance.metadata.namespace, names.source)
     beneath = ObjectRef(CONFIG_MAP, instance.metadata.namespace, names.fragment)
     return (helm_release, *charts, source, *([beneath] if _needs_config_map(instance) else []))
 
 
-def _parts(intent: Intent) -> tuple[ApplicationInstance, ChartSource, Release]:
-    instance = intent.instance
+def _parts(instance: ApplicationInstance) -> tuple[ChartSource, Release]:
     chart, release = instance.spec.chart, instance.spec.release
     assert chart is not None
     assert release is not None
-    return instance, chart, release
+    return chart, release
 
 
-@remembered
-def _names(intent: Intent, version: str) -> Names:
+def _names(instance: ApplicationInstance, version: str) -> Names:
     """Return the names of the objects that the HelmRelease reads."""
-    instance, chart, release = _parts(intent)
+    chart, release = _parts(instance)
     return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
 
 
@@ -170,11 +167,10 @@ def helm_chart_of(release: ObjectRef) -> ObjectRef:
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
-@remembered
-def _wanted(intent: Intent, override: ById[ReleaseOverride | None], settings: ById[Settings]) -> "_Wanted":
-    instance, chart, release = _parts(intent)
-    names = _names(intent, _version(chart, override.value))
-    return _Wanted(instance, chart, release, override.value, settings.value, names)
+def _wanted(instance: ApplicationInstance, override: ReleaseOverride | None, settings: Settings) -> "_Wanted":
+    chart, release = _parts(instance)
+    names = recall(_names, instance, _version(chart, override))
+    return _Wanted(instance, chart, release, override, settings, names)
 
 
 @attrs.frozen

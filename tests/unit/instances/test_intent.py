@@ -8,10 +8,11 @@ import pytest
 
 from purekube.controller.render import as_data
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, deployed, instance_manifest, scene, with_meta, written
-from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.codec import is_shared, read_application_instance
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.intent import Intent, forget
+from vworkspace_core.instances.intent import Call, forget, intent_of
 from vworkspace_core.instances.reconcile import reconcile
 
 FIRST = instance_manifest()
@@ -37,6 +38,11 @@ def decided(manifest: dict[str, Any]) -> dict[str, Any]:
     return as_data(reconcile(read_application_instance(manifest), InstanceObserved(NAMESPACE), CONTEXT))
 
 
+def asked_of(source: ApplicationInstance) -> Call:
+    """What the memo is asked with."""
+    return Call(decided, source)
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_what_was_decided_before_changes_no_decision(other: str) -> None:
     forget()
@@ -56,18 +62,18 @@ def test_a_status_of_flux_and_a_status_of_ours_are_no_new_intent() -> None:
     )
 
     assert before.spec is after.spec, "read once"
-    assert Intent(before) == Intent(after)
-    assert hash(Intent(before)) == hash(Intent(after))
+    assert asked_of(before) == asked_of(after)
+    assert hash(asked_of(before)) == hash(asked_of(after))
 
 
 @pytest.mark.parametrize("other", [name for name in OTHERS if name not in ("itself again",)])
 def test_whatever_somebody_asks_for_is_another_intent(other: str) -> None:
-    assert Intent(read_application_instance(FIRST)) != Intent(read_application_instance(OTHERS[other]))
+    assert asked_of(read_application_instance(FIRST)) != asked_of(read_application_instance(OTHERS[other]))
 
 
 def test_what_is_remembered_cannot_depend_on_anything_else() -> None:
     instance = read_application_instance(written(FIRST, scene(None).decide()))
-    kept = Intent(instance).instance
+    kept = intent_of(instance.metadata, instance.spec)
 
     assert kept.spec is instance.spec
     assert (kept.metadata.uid, kept.metadata.labels) == (instance.metadata.uid, instance.metadata.labels)
@@ -88,7 +94,7 @@ def test_a_large_spec_is_not_kept_RUN_11() -> None:
     forget()
     large = instance_manifest(values={"source": "inline", "inline": {"text": "x" * 10_000}})
     source = read_application_instance(large)
-    assert not Intent(source).is_small
+    assert not is_shared(source.spec)
     spec = ref(source.spec)
     assert reconcile(source, InstanceObserved(NAMESPACE), CONTEXT).applies
     del source
@@ -99,4 +105,4 @@ def test_a_large_spec_is_not_kept_RUN_11() -> None:
 def test_a_small_spec_is_shared_by_copies_that_say_the_same() -> None:
     first, second = (read_application_instance(instance_manifest()) for _ in range(2))
     assert first.spec is second.spec
-    assert Intent(first).is_small
+    assert is_shared(first.spec)
