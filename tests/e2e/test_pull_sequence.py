@@ -25,6 +25,7 @@ from tests.support.e2e_world import (
     LATER,
     NAME,
     NS,
+    OLDER_FAILURE,
     QUICK,
     REGISTRY,
     RELEASE,
@@ -193,7 +194,8 @@ async def test_a_failing_upgrade_ends_failed_with_fluxs_message_PULL_3(world: Wo
 
     assert result["outcome"] == "failed"
     assert result["error"].startswith(world.conditions()["Ready"].removeprefix("False/") + ": Helm upgrade failed")
-    assert FAILURE in result["error"]
+    real = world.reached.real if world.reached is not None else None
+    assert (OLDER_FAILURE if real is not None and real.oldest else FAILURE) in result["error"]
     assert result["appliedRef"]["generation"] == 2
     assert world.conditions()["Degraded"] == "True/HelmReleaseFailed"
     assert world.running() == [FIRST], "Flux went back to what worked"

@@ -67,6 +67,8 @@ REGISTRY = (
 CHART = {"sourceType": "oci", "url": REGISTRY, "name": "nextcloud", "version": FIRST}
 SOURCE = source_ref(NS, NAME, CHART)
 """Of the first version."""
+OLDER_FAILURE = f"hooks failed: 1 error occurred:\n\t* job {NAME}-hook failed: BackoffLimitExceeded"
+"""A failed hook in the words of Helm 3, which helm-controller 1.4 has."""
 FAILURE = f"hooks failed: failed early due to stalled resources: [Job/{NS}/{NAME}-hook status: 'Failed']"
 """What Helm says of the broken version, in its own words."""
 QUICK = FluxBehaviour(

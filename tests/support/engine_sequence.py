@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import CORE_EVENT, JOB, POD, REPLICATION_SOURCE, VOLUME_SNAPSHOT_CONTENT, WORKFLOW
+from purekube.apimachinery.resources import (
+    CORE_EVENT,
+    JOB,
+    POD,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT_CONTENT,
+    WORKFLOW,
+)
 from purekube.ports import WatchEventType
 from tests.support.engine_stage import EngineStage, verdict
 from tests.support.flux_sequence import Sequences
@@ -21,6 +29,7 @@ __all__ = ["sequences_of"]
 _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
     JOB: ("uncountedTerminatedPods", "ready", "terminating"),
     REPLICATION_SOURCE: ("lastSyncDuration", "latestMoverStatus"),
+    VELERO_BACKUP: ("queuePosition",),
     VOLUME_SNAPSHOT_CONTENT: ("snapshotHandle",),
     WORKFLOW: (
         "artifactGCStatus",
@@ -32,7 +41,7 @@ _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
         "taskResultsCompletionStatus",
     ),
 }
-"""Bookkeeping of a controller, a driver's own names, and counts that depend on how fast a pod is."""
+"""Bookkeeping of a controller, a driver's own names, and counts that depend on a pod's speed or on other stages."""
 _OF_CONTENT: Final = ("deletionPolicy", "driver", "volumeSnapshotClassName")
 _POD_RUNNING: Final = "PodRunning"
 _OF_NODES: Final = re.compile(r"WorkflowNode\w+|WorkflowRunning")

@@ -47,6 +47,7 @@ def credentials_are_refused(stage: Stage) -> None:
     stage.push("web", "1.0.0")
     stage.registry_fails(401)
     stage.want("web", "1.0.0")
+    stage.until(lambda release: conditions(release).get("Ready") == "False/SourceNotReady")
     stage.until_failed_again(OCI_REPOSITORY)
 
 
