@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 INDEX: Final = Path("docs/README.md")
 _WHOLE: Final = ("docs", "examples")
 """The folders that are copied to the site with every file."""
-_PLACES: Final = (*_WHOLE, "deploy")
+_PLACES: Final = (*_WHOLE, "deploy", "adapters", "core", "kit", "contrib")
 """The folders whose pages are on the site."""
 _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _ENTRY: Final = re.compile(r"^\* \[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", re.MULTILINE)

@@ -117,7 +117,7 @@ def test_the_readme_needs_one_import_of_ours() -> None:
 def test_pages_for_those_who_embed_import_through_the_doors(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
 
-    assert set(re.findall(r"^from (vworkspace\S*) import", text, re.MULTILINE)) <= set(EMBEDDED)
+    assert set(re.findall(r"^from ((?:vworkspace|purekube|kubelab)\S*) import", text, re.MULTILINE)) <= set(EMBEDDED)
 
 
 def test_the_page_names_every_door() -> None:
