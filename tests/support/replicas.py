@@ -36,14 +36,16 @@ class Replica:
 
 
 @contextmanager
-def replica(site: Site, folder: Path, user: str, lease: str, *more: str) -> Iterator[Replica]:
-    """A candidate for that Lease. `more` are further options of `run`."""
+def replica(
+    site: Site, folder: Path, user: str, lease: str, *more: str, times: Sequence[str] = TIMES
+) -> Iterator[Replica]:
+    """Run a candidate for that Lease. `more` are further options of `run`; without `times` those of production hold."""
     port = urlsplit(site.url).port
     assert port is not None
     with Middle(port, site.trust, site.shown) as middle:
         path = _kubeconfig(site, folder, user, middle)
         words = ("--kubeconfig", path, "--control-plane-url", site.control, "--cluster-id", CLUSTER)
-        elect = ("--leader-elect", "--leader-elect-identity", user, "--leader-elect-resource-name", lease, *TIMES)
+        elect = ("--leader-elect", "--leader-elect-identity", user, "--leader-elect-resource-name", lease, *times)
         with Running(folder / "run", "run", *words, "--token-file", site.folder / "token", *elect, *more) as process:
             yield Replica(user, process, middle)
 
