@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ _INSTANCE: Final = ObjectRef(APPLICATION_INSTANCE, TEAM, "podinfo")
 _CLUSTER: Final = ObjectRef(CLUSTER, None, "cluster-prod-1")
 _GLANCE: Final = "3s"
 """The time after which the story looks at work in progress."""
+_READY, _STALLED, _HEALTHY = (("Ready", "True"), ("Stalled", "True"), ("ControllersHealthy", "True"))
 _LOOK: Final = 0.3
 
 
@@ -121,7 +122,9 @@ class RealShell(Shell):
     def _is_quiet(self) -> bool:
         if self._find(_DEPLOYED) is None:
             return True
-        return self.replica.has_settled() and _is_settled(self._find(_CLUSTER)) and _is_settled(self._find(_INSTANCE))
+        ends = {_READY} if self.kubelet.phase == "Succeeded" else {_READY, _STALLED}
+        settled = _is_settled(self._find(_CLUSTER), {_HEALTHY}) and _is_settled(self._find(_INSTANCE), ends)
+        return settled and self.replica.has_settled()
 
     def _find(self, ref: ObjectRef) -> Manifest | None:
         return self.hands.do(partial(find, ref=ref))
@@ -145,13 +148,12 @@ class RealShell(Shell):
         return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
 
-def _is_settled(manifest: Manifest | None) -> bool:
+def _is_settled(manifest: Manifest | None, ends: Set[tuple[str, str]]) -> bool:
     """Report whether an object says that its present generation is done; also without an object."""
     status = get_path(manifest, "status") or {}
     conditions = {(item["type"], item["status"]) for item in status.get("conditions", ())}
     is_current = status.get("observedGeneration") == get_path(manifest, "metadata", "generation")
-    ended = {("Ready", "True"), ("Stalled", "True"), ("ControllersHealthy", "True")}
-    return manifest is None or (is_current and bool(conditions & ended))
+    return manifest is None or (is_current and bool(conditions & ends))
 
 
 def _until(holds: Callable[[], Any], what: str) -> None:
