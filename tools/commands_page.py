@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cyclopts import App
 
-from vworkspace_app.cli import app
+from vworkspace_app.commands.program import app
 
 _PROGRAM: Final = "vworkspace-operator"
 _ORDER: Final = (
@@ -88,7 +88,7 @@ def _default(value: Any) -> str:
 
 _PAGE: Final = """# The command line
 
-Generated from `app/vworkspace_app/cli/` by `make manifests`; do not edit. `--help` on each command says the same.
+Generated from `app/vworkspace_app/commands/` by `make manifests`; do not edit. `--help` on each command says the same.
 
 Errors are one line on standard error. Exit status: 0, 1 for a failure, 2 for words that are no command, 130 when
 interrupted.

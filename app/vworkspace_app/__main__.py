@@ -7,6 +7,7 @@ import codecs
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from purekube.apimachinery.errors import unwrap_group
@@ -35,10 +36,13 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status; problems are printed in one line on standard error."""
+    if (answer := answered(arguments, complete=_has_parser())) is not None:
+        print(answer)
+        return 0
     # The parser reads a lone `-` as an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:
-        status = _parser()(words, exit_on_error=False, print_error=False, result_action="return_value")
+        status = _parser()(words)
     except BaseException as error:
         known = _ended_by(unwrap_group(error), arguments)
         if known is None:
@@ -47,11 +51,19 @@ def run_command(arguments: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _parser() -> Callable[..., Any]:
-    """Return the commands; importing them needs packages that may be missing."""
-    from vworkspace_app.cli import app
+def _has_parser() -> bool:
+    """Report whether the packages of the command line are installed, without importing one."""
+    try:
+        return find_spec("cyclopts") is not None
+    except ModuleNotFoundError:
+        return False
 
-    return app
+
+def _parser() -> Callable[..., Any]:
+    """Return the parser of commands; importing them needs packages that may be missing."""
+    from vworkspace_app.commands.program import parse
+
+    return parse
 
 
 def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
@@ -59,8 +71,9 @@ def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
     match error:
         case CommandError():
             return _told(error.message, error.status)
-        case ModuleNotFoundError():
-            return _without_packages(error, arguments)
+        case ImportError():
+            problem = lacking(error) or lacking(error.__cause__)  # the parser wraps what importing a command raises
+            return None if problem is None else _told(problem, FAILURE)
         case KeyboardInterrupt():
             return _told("interrupted", INTERRUPTED)
         case BrokenPipeError():
@@ -71,20 +84,9 @@ def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
             return _misused(error)
 
 
-def _without_packages(error: ModuleNotFoundError, arguments: Sequence[str]) -> int | None:
-    problem = lacking(error)
-    if problem is None:
-        return None
-    answer = answered(arguments)
-    if answer is None:
-        return _told(problem, FAILURE)
-    print(answer)
-    return 0
-
-
 def _misused(error: BaseException) -> int | None:
     """Print the error of a misused command line and return the exit status; None for other errors."""
-    from vworkspace_app.cli.misuse import misuse
+    from vworkspace_app.commands.misuse import misuse
 
     problem = misuse(error)
     return None if problem is None else _told(problem, USAGE)

@@ -1,4 +1,4 @@
-"""The command line without its packages: it says what to install, and still answers --help and --version.
+"""The command line without its parser: the list of commands, --help and --version, and what to install for the rest.
 
 `pip install vworkspace-operator` installs only what the core needs, for programs that embed it. This module needs no
 more, so that the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and
@@ -20,36 +20,50 @@ ONLY_EMBEDDED: Final = ("cryptography", "httptools")
 """The packages of the extra `embedded` that the extra `operator` lacks."""
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
-COMMANDS: Final = {
-    "approve": "agrees to one run of an Operation",
-    "box": "operators from files: check, run, plan, test, convert",
-    "cancel": "asks an Operation to stop",
-    "check": "whether everything is there that the operator needs",
-    "cluster": "the embedded Kubernetes API server",
-    "completion": "what a shell needs to complete commands and options",
-    "conformance": "examines a control plane of yours",
-    "controllers": "reconcilers and watchers in Python: list, run, and print what they need",
-    "control-plane": "the embedded control plane",
-    "diff": "what applying manifests would change in a cluster",
-    "demo": "an intent on its way from the control plane to Flux and back, live and checked",
-    "init": "files to begin an operator with: a reconciler in Python, or a box",
-    "logs": "what the operator, or the pods of an object, wrote",
-    "manifests": "prints what is to be installed in a cluster",
-    "plan": "prints what the operator would do, offline",
-    "register": "exchanges a one-time token for this cluster's credential",
-    "resume": "lets a suspended application go on",
-    "retry": "asks for another try of a stalled application",
-    "run": "the operator",
-    "status": "how everything in a cluster stands, why, and what would help",
-    "suspend": "pauses an application",
-    "trace": "a recorded run in a browser, with a slider for its time",
-    "uninstall": "takes the operator out of a cluster",
-    "version": "versions of this command, the API server, and what is installed there",
-    "versions": "in which versions objects are stored, and moving them",
+GROUPS: Final = {
+    "Look": {
+        "status": "how everything in a cluster stands, why, and what would help",
+        "check": "whether everything is there that the operator needs",
+        "diff": "what applying manifests would change in a cluster",
+        "plan": "what the operator would do, offline",
+        "logs": "what the operator, or the pods of an object, wrote",
+        "trace": "a recorded run in a browser, with a slider for its time",
+        "version": "versions of this command, the API server, and what is installed there",
+        "demo": "an intent on its way from the control plane to Flux and back, live and checked",
+    },
+    "Act": {
+        "retry": "asks for another try of a stalled application",
+        "suspend": "pauses an application",
+        "resume": "lets a suspended application go on",
+        "approve": "agrees to one run of an Operation",
+        "cancel": "asks an Operation to stop",
+    },
+    "Install": {
+        "manifests": "prints what is to be installed in a cluster",
+        "register": "exchanges a one-time token for this cluster's credential",
+        "versions": "in which versions objects are stored, and moving them",
+        "uninstall": "takes the operator out of a cluster",
+        "completion": "what a shell needs to complete commands and options",
+    },
+    "Build": {
+        "init": "files to begin an operator with: a reconciler in Python, or a box",
+        "box": "operators from files: check, run, plan, test, convert",
+        "controllers": "reconcilers and watchers in Python: list, run, and print what they need",
+        "conformance": "examines a control plane of yours",
+        "simulate": "the operator with its whole world under virtual time, with faults and laws",
+    },
+    "Serve": {
+        "run": "the operator",
+        "cluster": "the embedded Kubernetes API server",
+        "control-plane": "the embedded control plane",
+    },
 }
+"""Every command with what it does, by what people want when they call it."""
+
+COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 
 
-def lacking(error: BaseException) -> str | None:
+def lacking(error: BaseException | None) -> str | None:
     """Return what to install if `error` says that a package is missing; None for others, and for our own modules."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
@@ -65,19 +79,25 @@ def lacking(error: BaseException) -> str | None:
     return f"the command line needs more packages ({package} is missing): {install}"
 
 
-def answered(arguments: Sequence[str]) -> str | None:
-    """Return the answers that need no package: the version, and a short help."""
+def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
+    """Return the answers that need no package: the version, and the list of commands.
+
+    Unless the installation is `complete`, the list ends with what to install.
+    """
     match tuple(arguments):
         case ("--version",):
             return VERSION
         case () | ("--help",) | ("-h",):
-            return "\n".join(_help())
+            return "\n".join(_help(complete=complete))
         case _:
             return None
 
 
-def _help() -> Iterator[str]:
+def _help(*, complete: bool) -> Iterator[str]:
     yield from ("Usage: vworkspace-operator COMMAND", "", ABOUT, "")
     width = max(map(len, COMMANDS))
-    yield from (f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
-    yield from ("", f"Its packages are not installed: {INSTALL}")
+    for group, commands in GROUPS.items():
+        yield f"{group}:"
+        yield from (f"  {name:<{width}}  {about}" for name, about in commands.items())
+        yield ""
+    yield "vworkspace-operator COMMAND --help says more." if complete else f"Its packages are not installed: {INSTALL}"

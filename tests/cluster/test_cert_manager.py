@@ -34,7 +34,8 @@ from tests.support.webhooks_in_force import LABELS, SERVICES, configuration_kind
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.box_webhooks import with_conversion
-from vworkspace_app.install.options import NAME, TLS_SECRET
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import TLS_SECRET
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests

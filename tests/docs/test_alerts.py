@@ -131,7 +131,7 @@ def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
     known = {str(reason) for rows in TABLE.values() for row in rows for reason in row.reasons}
     known |= {str(reason) for reason in (*GraphReason, *BlockedCause)} | {"NamespaceNotSelected"}
     words = {"HelmRelease", "Operation", "Operations"}
-    from vworkspace_app.cli.program import app
+    from vworkspace_app.commands.program import app
 
     for name, rule in ABOUT_OBJECTS.items():
         runbook = rule["annotations"]["runbook"]

@@ -28,9 +28,10 @@ from tests.support.violations import instance as valid_instance
 from tests.support.violations import operation as valid_operation
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.webhooks import SERVICE
-from vworkspace_app.webhooks import CONVERT_PATH, GATED_PATH, CertificateFiles, serve_webhooks
+from vworkspace_app.webhooks import CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
+from vworkspace_core.webhook.paths import CONVERT_PATH, GATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 
 CLUSTER = "cluster-prod-1"

@@ -12,12 +12,10 @@ import gc
 import importlib.util
 import json
 import os
-import pkgutil
 import sys
 import tempfile
 from typing import Any
 
-from vworkspace_app import cli
 from vworkspace_app.__main__ import main as command
 
 LATER = (
@@ -29,7 +27,7 @@ LATER = (
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.protocols.websockets.auto",
-    *(f"vworkspace_app.cli.{module.name}" for module in pkgutil.iter_modules(cli.__path__)),
+    *(f"vworkspace_app.commands.{name}" for name in ("misuse", "program", "run_flags")),
 )
 """What the command line, servers and the operator load once they run."""
 MODES = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -12,7 +12,8 @@ import yaml
 
 from purekube.apimachinery.fields import camel
 from vworkspace_app import VERSION
-from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.install.values import Values, default_values, values_schema
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 

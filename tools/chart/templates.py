@@ -15,8 +15,9 @@ from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.everything import tenant
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network import network
-from vworkspace_app.install.options import NAME, SHARD_LABEL, InstallOptions
+from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.values import NO_AUTHORITY, NO_CLUSTER_ID

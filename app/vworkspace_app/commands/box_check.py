@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import attrs
+from cyclopts import App, Parameter
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.boxes.admission import WebhookDuties
@@ -16,6 +17,7 @@ from purekube_run.boxes.installed import installed_definitions, missing_definiti
 from purekube_run.boxes.load import LoadedBox, as_json, counted, load_boxes
 from purekube_run.process.errors import FAILURE, CommandError
 from purekube_run.trials.round_trips import RoundTrips, round_trips
+from vworkspace_app.commands.parameters import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
 
@@ -141,3 +143,30 @@ def _found(checked: _Checked) -> dict[str, Any]:
             {"version": trip.version, "storage": trip.storage, "roundTrips": trip.held} for trip in checked.conversions
         ],
     }
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
+
+
+def check(
+    files: Files,
+    /,
+    *,
+    crds: Crds = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Kubeconfig of a cluster whose CRDs are read where no file brings them.")
+    ] = None,
+    output: Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"), help="Form of the answer.")] = "text",
+) -> int:
+    """Say everything that is wrong with boxes, with file, line and column; needs no cluster.
+
+    Expressions are typed by the schemas of the CRDs and of built-in kinds. Exit status 1 says that a box cannot be run.
+    Examples:
+
+        vworkspace-operator box check webapp.yaml
+        vworkspace-operator box check boxes/*.yaml --crds crds/ -o json
+        vworkspace-operator box check webapp.yaml --kubeconfig kc
+    """
+    return check_boxes(files, crds or [], output, kubeconfig)

@@ -1,12 +1,14 @@
 """`box convert`: boxes from the files of other frameworks, as text to print or files to write."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import attrs
 import yaml
+from cyclopts import App, Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.places import Place
@@ -19,6 +21,7 @@ from purekube_run.boxes.load import LoadedBox, further_crds, load_text
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
 from purekube_run.process.yaml_places import YamlPlaces
+from vworkspace_app.commands.parameters import Crds
 
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
@@ -168,3 +171,41 @@ def _path(place: BoxPath) -> str:
     for step in place:
         path = join(path, step) if isinstance(step, str) else index(path, step)
     return path
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+
+def convert_box(
+    file: Annotated[str, Parameter(name="FILE", help="A YAML file; `-` is standard input.")],
+    /,
+    *,
+    crds: Crds = None,
+    trust_parents: Annotated[
+        bool,
+        Parameter(help="Let the authors of the objects decide what the original lets them decide.", negative=""),
+    ] = False,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
+    ] = None,
+) -> int:
+    """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
+
+    What has no counterpart in a box, and what `box check` refuses of the result, is printed on standard error with its
+    line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
+    file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents a box
+    says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
+
+        vworkspace-operator box convert webapp.katalog.yaml
+        vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
+    """
+    found = convert_file(file, crds or (), trusting=trust_parents)
+    if output is None:
+        print("---\n".join(made.text for made in found.files), end="")
+    else:
+        for path in write_files(found.files, output):
+            print(path)
+    for problem in (*found.problems, *found.refused):
+        print(problem, file=sys.stderr)
+    print(found.told, file=sys.stderr)
+    return int(bool(found.problems or found.refused))

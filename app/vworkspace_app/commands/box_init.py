@@ -1,7 +1,9 @@
 """`box init`: two files to begin with, which pass `box check` as they are."""
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
 
 from vworkspace_app.commands.init_files import GROUP, KIND, PLURAL, check_name, write_new
 
@@ -103,3 +105,23 @@ def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None
     files = {directory / f"{name}.yaml": _BOX, directory / f"{name}-crd.yaml": _CRD}
     words = {"kind": kind, "name": name, "group": group, "plural": plural}
     write_new({path: text.format(**words) for path, text in files.items()})
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+
+def init(
+    kind: Annotated[str, Parameter(help="The kind that is to be made, as `WebApp`.")],
+    /,
+    *,
+    group: Annotated[str, Parameter(help="Group of the kind.")] = "example.com",
+    plural: Annotated[str, Parameter(help="Its plural; without it the kind in small letters and an s.")] = "",
+    directory: Annotated[Path, Parameter(help="Folder for the two files.")] = Path(),
+) -> None:
+    """Write a box and its CRD to begin with; files that exist are left alone.
+
+    Example:
+
+        vworkspace-operator box init WebApp && vworkspace-operator box check webapp.yaml
+    """
+    write_beginning(kind, group, plural, directory)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
+from cyclopts import App, Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind, Manifest
@@ -15,6 +16,9 @@ from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
+from vworkspace_app import VERSION
+from vworkspace_app.commands.manifests import read_authority
+from vworkspace_app.commands.parameters import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.boxes import account_rbac, box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
@@ -138,3 +142,78 @@ def _with_default(schema: Mapping[str, Any], path: Sequence[str], value: Any) ->
     fields = schema.get("properties") or {}
     below = _with_default(fields.get(path[0]) or {}, path[1:], value)
     return {**schema, "properties": {**fields, path[0]: below}}
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+
+def rbac(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    crds: Crds = None,
+    namespace: Tenants = None,
+    system_namespace: Annotated[
+        str, Parameter(help="The namespace of the process that runs the box.")
+    ] = "vworkspace-system",
+    service_account: Annotated[
+        str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs the box; else one of its own.")
+    ] = "",
+    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    former: Former = None,
+    for_account: Annotated[
+        str, Parameter(help="Instead: the roles of this NAMESPACE/NAME, as which the box acts (serviceAccountName).")
+    ] = "",
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
+
+    A box with spec.serviceAccountName needs `impersonate` instead of rights on children; each account that its objects
+    name needs those.
+
+    Pruning what an earlier file made, of a kind that this one does not name, needs rights of its own until that is
+    gone: an object whose prune waits for them says so in Stalled, with this command. Examples:
+
+        vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
+        vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
+        vworkspace-operator box rbac webapp.yaml --namespace team --former Job/jobs.v1.batch
+        vworkspace-operator box rbac webapp.yaml --for-account team/apps
+    """
+    options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
+    print(render_rbac(file, crds or (), options, output, former or (), for_account), end="")
+
+
+def manifests(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box, next to its CRD.")],
+    /,
+    *,
+    image: Annotated[
+        str, Parameter(help="Image of the operator, at best by digest.")
+    ] = f"vworkspace-operator:{VERSION}",
+    crds_only: Annotated[bool, Parameter(help="Only the CRD, with the box's rules in it.", negative="")] = False,
+    crds: Crds = None,
+    namespace: Tenants = None,
+    system_namespace: Annotated[
+        str, Parameter(help="The namespace of the process that runs the box.")
+    ] = "vworkspace-system",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="For a box with versions, computed fields or rules that no CRD can hold: PEM file with the authority "
+            "of the webhooks' certificate, which is in the Secret vworkspace-box-NAME-webhook-tls."
+        ),
+    ] = None,
+    cert_manager: CertManager = False,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
+
+    Deleting a CRD deletes every object of its kind; so no other command prints it. Examples:
+
+        vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
+        vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
+    """
+    options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    print(render_box_manifests(file, crds or (), image, options, trust, output, crds_only=crds_only), end="")

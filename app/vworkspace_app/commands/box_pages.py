@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
 
 from purekube.boxes.box import Box
 from purekube_run.boxes.drawing import dot, mermaid
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.boxes.page import page
+from vworkspace_app.commands.parameters import Crds
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
@@ -22,3 +26,34 @@ def page_of_file(file: str, crds: Sequence[Path]) -> str:
 
 def _box(file: str, crds: Sequence[Path]) -> Box:
     return runnable(load_boxes([file], crds))[0]
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+
+def graph(
+    file: Annotated[str, Parameter(help="File with the box.")],
+    /,
+    *,
+    crds: Crds = None,
+    output: Annotated[
+        Literal["mermaid", "dot"], Parameter(name=("--output", "-o"), help="Language of the graph.")
+    ] = "mermaid",
+) -> None:
+    """Print what waits for what, each edge with the line that made it.
+
+    Example:
+
+        vworkspace-operator box graph webapp.yaml -o dot | dot -Tsvg > webapp.svg
+    """
+    print(graph_of_file(file, crds or [], output), end="")
+
+
+def docs(file: Annotated[str, Parameter(help="File with the box.")], /, *, crds: Crds = None) -> None:
+    """Print a page about a box for its users: fields, what is made of them and in which order, conditions.
+
+    Example:
+
+        vworkspace-operator box docs webapp.yaml > webapp.md
+    """
+    print(page_of_file(file, crds or []), end="")

@@ -4,15 +4,17 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import attrs
+from cyclopts import App, Parameter
 
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.trials.plan import BoxPlan, PlannedObject, plan_box
+from vworkspace_app.commands.parameters import Crds
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -128,3 +130,46 @@ _TEXTS: Final[Mapping[str, Callable[[BoxPlan], str]]] = {
     "yaml": lambda found: dump([_data(found)], Format.YAML),
     "json": lambda found: dump([_data(found)], Format.JSON),
 }
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+
+def plan(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    parent: Annotated[
+        str, Parameter(name="--cr", help="File with the object that the box is for; `-` is standard input.")
+    ],
+    observed: Annotated[
+        list[Path] | None,
+        Parameter(
+            name=("--observed", "--children", "--externals"),
+            help="File or folder with objects that are there: children, externals, what others made; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    crds: Crds = None,
+    now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
+    output: Annotated[
+        Literal["text", "diff", "yaml", "json"],
+        Parameter(name=("--output", "-o"), help="How the plan is shown; diff: what would change of each object."),
+    ] = "text",
+    exit_code: Annotated[
+        bool, Parameter(help="Exit status 1 where anything except the status would be written.", negative="")
+    ] = False,
+) -> int:
+    """Show what a box would do now for one object; no cluster is contacted.
+
+    The pass is carried out on the embedded API server, which holds what was observed: defaults, conflicts with other
+    field managers (where the objects show their managedFields) and fields that cannot be changed are the server's own
+    answers. Contents of Secrets are not shown. Examples:
+
+        vworkspace-operator box plan webapp.yaml --cr shop.yaml
+        vworkspace-operator box plan webapp.yaml --cr shop.yaml --observed live/ -o diff
+    """
+    found, text = planned(BoxPlanRequest(file, parent, observed or [], crds or [], now, output))
+    print(text, end="")
+    return int(exit_code and found.changes)

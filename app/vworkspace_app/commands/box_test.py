@@ -3,9 +3,10 @@
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import attrs
+from cyclopts import App, Parameter
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
@@ -14,6 +15,7 @@ from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.trials.laws import FAULTS, Broken, try_example
 from purekube_run.trials.scenario import Outcome, read_scenarios, run_scenario
+from vworkspace_app.commands.parameters import Crds
 from vworkspace_core.overview.trace import Trace, written
 
 _LAST: Final = 40
@@ -107,3 +109,41 @@ def _broken(broken: Broken, file: str, seed: int) -> list[str]:
         *(f"  {line}" for line in dump([broken.example], Format.YAML).splitlines()),
         *(f"  {line}" for line in broken.timeline[-_LAST:]),
     ]
+
+
+box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
+
+Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
+
+
+def play_box(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    tests: Annotated[
+        list[str] | None,
+        Parameter(name="TESTS", help="Files with scenarios; without any, FILE's neighbour with -test in its name."),
+    ] = None,
+    /,
+    *,
+    crds: Crds = None,
+    examples: Annotated[int, Parameter(help="How many objects are drawn for the laws; 0 for none.")] = 50,
+    seed: Annotated[int | None, Parameter(help="The seed of the draw; without it a new one is printed.")] = None,
+    example: Annotated[int | None, Parameter(help="Only the example of this number.")] = None,
+    trace: Annotated[
+        Path | None,
+        Parameter(help="Write what happened in the scenarios to this file, for `vworkspace-operator trace`."),
+    ] = None,
+) -> int:
+    """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
+
+    Workloads are simulated, time is virtual. Scenarios are data: what is given, and steps (until, expect, gone, change,
+    create, delete, fault, restart, after). The laws, without and with faults: it comes to rest and then writes nothing,
+    conditions do not flap, what is in the way has a name, faults leave no trace, and what is deleted goes with
+    everything of its own. Exit status 1 where something does not hold. Examples:
+
+        vworkspace-operator box test webapp.yaml
+        vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
+        vworkspace-operator box test webapp.yaml --trace run.trace && vworkspace-operator trace run.trace --open
+    """
+    text, held = try_box(BoxTestRequest(file, tests or (), crds or (), examples, seed, example, trace))
+    print(text, end="")
+    return int(not held)

@@ -4,18 +4,18 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
-import attrs
+from cyclopts import Parameter
 
 from purekube_http import KubeApiClient
 from purekube_run.process.errors import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.commands.parameters import Kubeconfig, form_of
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_app.overview.text import columns
+from vworkspace_app.overview.screen import columns
 from vworkspace_core.overview.checkup import Finding, Verdict
 
 _COLOURS: Final = {
@@ -28,43 +28,11 @@ _COLOURS: Final = {
 _INDENT: Final = " " * 9
 
 
-@attrs.frozen
-class CheckOptions:
-    """The options of `check`; `form` is None for lines of text."""
-
-    pre: bool
-    agent: bool
-    velero_namespace: str
-    release_account: str
-    form: Format | None
-    system_namespace: str
-    kubeconfig: Path | None
-
-
-def run_check(options: CheckOptions) -> int:
-    """Print every finding as it is made; return the exit status.
-
-    Raises CommandError if the cluster cannot be inspected.
-    """
-    findings = at_cluster(options.kubeconfig, partial(_run, options))
-    if options.form is not None:
-        print(dump([[finding_data(finding) for finding in findings]], options.form), end="")
-    else:
-        print(verdict_line(findings))
-    return FAILURE if any(finding.verdict is Verdict.FAILED for finding in findings) else 0
-
-
-async def _run(options: CheckOptions, api: KubeApiClient) -> list[Finding]:
-    install = InstallOptions(
-        namespace=options.system_namespace,
-        velero_namespace=options.velero_namespace,
-        release_account=options.release_account,
-        agent=options.agent,
-    )
+async def _findings(pre: bool, install: InstallOptions, form: Format | None, api: KubeApiClient) -> list[Finding]:
     findings = []
-    async for finding in before_installing(api) if options.pre else installed(api, install, now()):
+    async for finding in before_installing(api) if pre else installed(api, install, now()):
         findings.append(finding)
-        if options.form is None:
+        if form is None:
             print(finding_text(finding, columns(), colour=sys.stdout.isatty()), flush=True)
     return findings
 
@@ -89,3 +57,41 @@ def verdict_line(findings: Sequence[Finding]) -> str:
     """Return the last line: the number of points, and how many failed."""
     failed = sum(finding.verdict is Verdict.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")
+
+
+def check(
+    *,
+    pre: Annotated[bool, Parameter(help="Before installing: your rights, and Flux.", negative="")] = False,
+    no_agent: Annotated[bool, Parameter(help="It runs without a control plane.", negative="")] = False,
+    velero_namespace: Annotated[str, Parameter(help="Velero's namespace, where it is installed.")] = "",
+    release_account: Annotated[
+        str, Parameter(help="The account that Flux installs releases as.")
+    ] = "vworkspace-release",
+    output: Annotated[
+        Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
+    ] = "text",
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Check whether everything is there that the operator needs, each point with what to do.
+
+    The version of the API server, definitions, Flux and engines, the operator's rights in each open namespace against
+    what `manifests` prints, accounts, credentials, the control plane, clocks. Exit status 1 where a point failed. It
+    only reads, and asks the API server for reviews of rights. Examples:
+
+        vworkspace-operator check --pre
+        vworkspace-operator check
+    """
+    form = form_of(output)
+    install = InstallOptions(
+        namespace=system_namespace,
+        velero_namespace=velero_namespace,
+        release_account=release_account,
+        agent=not no_agent,
+    )
+    findings = at_cluster(kubeconfig, partial(_findings, pre, install, form))
+    if form is not None:
+        print(dump([[finding_data(finding) for finding in findings]], form), end="")
+    else:
+        print(verdict_line(findings))
+    return FAILURE if any(finding.verdict is Verdict.FAILED for finding in findings) else 0

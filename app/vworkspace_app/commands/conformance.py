@@ -3,7 +3,9 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
 
 from purekube_run.process.errors import FAILURE, USAGE, CommandError
 from purekube_run.process.files import read_text
@@ -30,32 +32,6 @@ def _plugin(examined: ControlPlaneAt) -> Any:
     return Plugin()
 
 
-def examine_control_plane(
-    *,
-    url: str,
-    cluster_id: str,
-    token_file: Path | None,
-    admin_token_file: Path | None,
-    enqueue_command: str,
-    ca_file: Path | None,
-    only: str,
-) -> int:
-    """Run the suite; return 0 if nothing failed. Raises CommandError for contradictory options, or without pytest."""
-    if find_spec("pytest") is None:
-        raise CommandError("the suite runs with pytest: pip install 'vworkspace-operator[operator,conformance]'")
-    if admin_token_file is None and not (cluster_id and token_file):
-        raise CommandError("give --cluster-id and --token-file, or --admin-token-file", status=USAGE)
-    subject = ControlPlaneAt(
-        url,
-        cluster_id,
-        _text("--token-file", token_file),
-        _text("--admin-token-file", admin_token_file),
-        enqueue_command,
-        _text("--ca-file", ca_file),
-    )
-    return _run(subject, only)
-
-
 def _run(subject: ControlPlaneAt, only: str) -> int:
     import pytest
 
@@ -73,3 +49,45 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
 def _text(option: str, file: Path | None) -> str:
     return read_text(option, file) if file else ""
+
+
+conformance = App(name="conformance", help="Examine a server that somebody else runs; needs pytest.")
+
+
+def examine_control_plane(
+    *,
+    url: Annotated[str, Parameter(help="Base URL of the control plane.")],
+    cluster_id: Annotated[
+        str, Parameter(help="A cluster it knows, for checks only: events and jobs are made up.")
+    ] = "",
+    token_file: Annotated[Path | None, Parameter(help="File with that cluster's token.")] = None,
+    admin_token_file: Annotated[
+        Path | None, Parameter(help="File with the token of the admin API; each check gets a cluster of its own.")
+    ] = None,
+    enqueue_command: Annotated[
+        str, Parameter(help="Shell command that reads a job (JSON) from standard input, offers it and prints its id.")
+    ] = "",
+    ca_file: Annotated[Path | None, Parameter(help="PEM file of the authority that signed its certificate.")] = None,
+    only: Annotated[str, Parameter(help="Run the checks whose names match, as pytest's -k.")] = "",
+) -> int:
+    """Check that a control plane does for the agent what the protocol promises (docs/protocol.md).
+
+    A check that needs more than was given is skipped, and says what it would have needed. Exit status 0 says that
+    none failed. Examples:
+
+        vworkspace-operator conformance control-plane --url https://odoo.example.com --cluster-id try --token-file t
+        vworkspace-operator conformance control-plane --url http://127.0.0.1:8069 --admin-token-file admin
+    """
+    if find_spec("pytest") is None:
+        raise CommandError("the suite runs with pytest: pip install 'vworkspace-operator[operator,conformance]'")
+    if admin_token_file is None and not (cluster_id and token_file):
+        raise CommandError("give --cluster-id and --token-file, or --admin-token-file", status=USAGE)
+    subject = ControlPlaneAt(
+        url,
+        cluster_id,
+        _text("--token-file", token_file),
+        _text("--admin-token-file", admin_token_file),
+        enqueue_command,
+        _text("--ca-file", ca_file),
+    )
+    return _run(subject, only)

@@ -1,14 +1,16 @@
 """`controllers`: list installed reconcilers and watchers in Python, print their CRDs and roles, and run them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import attrs
+from cyclopts import App, Parameter
 
 from purekube.composites.access import CompositeAccess, composite_access, owner_access
+from purekube.composites.controller_labels import CONTROLLER_NAME
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
-from purekube.reconcilers.decide_pure import CONTROLLER_NAME
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
@@ -16,6 +18,8 @@ from purekube_run.trials.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
 from vworkspace_app.commands.box_run import tell_unconverted
 from vworkspace_app.commands.extensions_run import run_extensions
+from vworkspace_app.commands.manifests import read_authority
+from vworkspace_app.commands.parameters import CertManager, Former, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
@@ -112,3 +116,99 @@ def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str
 
 def _name(controller: str) -> str:
     return f"vworkspace-controller-{controller}"
+
+
+controllers = App(name="controllers", help="Reconcilers and watchers in Python: list, run, and print what they need.")
+
+Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
+
+
+def list_controllers() -> None:
+    """Say which controllers installed packages offer, by the entry point `vworkspace.controllers`.
+
+    Example:
+
+        vworkspace-operator controllers list
+    """
+    print(listed(), end="")
+
+
+def crds(
+    names: Names,
+    /,
+    *,
+    system_namespace: Annotated[str, Parameter(help="The namespace of the process that runs them.")] = (
+        "vworkspace-system"
+    ),
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(help="For kinds with several versions: PEM file with the authority of the webhook's certificate."),
+    ] = None,
+    cert_manager: CertManager = False,
+    output: Output = Format.YAML,
+) -> None:
+    """Print the CRDs of the kinds that controllers have classes of.
+
+    Of a kind with several versions they name the Service vworkspace-controllers-webhook, which converts. Example:
+
+        vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
+    """
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    print(render_crds(names, output, WebhookTrust(system_namespace, authority, cert_manager)), end="")
+
+
+def rbac(
+    names: Names,
+    /,
+    *,
+    namespace: Tenants = None,
+    system_namespace: Annotated[
+        str, Parameter(help="The namespace of the process that runs them.")
+    ] = "vworkspace-system",
+    service_account: Annotated[
+        str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs them; else one for each.")
+    ] = "",
+    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    former: Former = None,
+    output: Output = Format.YAML,
+) -> None:
+    """Print the roles of controllers: the verbs that they use, on the kinds that they own and read.
+
+    With --former: the roles for pruning kinds that a pure reconciler does not own any more. Examples:
+
+        vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
+        vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect
+    """
+    options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
+    print(render_roles(names, options, output, former or ()), end="")
+
+
+def manifests(
+    names: Names,
+    /,
+    *,
+    image: Annotated[str, Parameter(help="Image with the operator and the packages of the controllers.")],
+    namespace: Tenants = None,
+    system_namespace: Annotated[
+        str, Parameter(help="The namespace of the process that runs them.")
+    ] = "vworkspace-system",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="For kinds with several versions: PEM file with the authority of the webhook's certificate, which is "
+            "in the Secret vworkspace-controllers-webhook-tls."
+        ),
+    ] = None,
+    cert_manager: CertManager = False,
+    output: Output = Format.YAML,
+) -> None:
+    """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
+
+    Deleting a CRD deletes every object of its kind; so `controllers crds` alone prints them. Example:
+
+        vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
+    """
+    options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    print(render_controller_manifests(names, image, options, output, trust), end="")

@@ -4,10 +4,12 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final
 
 import anyio
 import attrs
+from cyclopts import Parameter
 from starlette.applications import Starlette
 
 from purekube.apimachinery.errors import OperatorError, unwrap_group
@@ -46,44 +48,6 @@ from vworkspace_core.overview.checkup import Verdict
 _HERE: Final = "127.0.0.1:0"
 _GRACE: Final = 600.0
 """Seconds in which everything of a demo that is interrupted is taken out of a cluster."""
-
-
-def run_demo(
-    *,
-    keep: bool,
-    plain: bool,
-    payloads: bool,
-    operations: bool = False,
-    box: bool = False,
-    listen: str = "",
-    show: bool = False,
-    cluster: ClusterOptions | None = None,
-) -> int:
-    """Run the demo of the main job, of operations or of a box; the main job also on the user's own `cluster`.
-
-    With `listen` or `keep`, a page shows what happens; `show` opens it in a browser, and keeps the process running. The
-    exit status is 0 if everything shown was as expected. Raises CommandError if a signal ends it before everything was
-    shown.
-    """
-    if box and operations:
-        raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
-    if cluster is not None and (box or operations or keep or show or listen):
-        message = (
-            "--kubeconfig tells the main story and leaves nothing: of the other options give --plain or --payloads"
-        )
-        raise CommandError(message, status=USAGE)
-    logs.configure(level="error", operator_version=VERSION)
-    stage = Stage(plain=plain, payloads=payloads)
-    keep = keep or show
-    play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
-    if cluster is not None:
-        cluster.named()
-        _run_on_cluster(partial(play.on_cluster, cluster))
-    else:
-        run_until_signal(play.run)
-    if not play.is_told:
-        raise CommandError("interrupted", status=INTERRUPTED)
-    return FAILURE if stage.verdicts.failures else 0
 
 
 async def _require(api: KubeApiClient) -> None:
@@ -194,3 +158,74 @@ class _Play:
         for line in playground.lines(world):
             self.stage.say(line)
         await anyio.sleep_forever()
+
+
+def demo(
+    *,
+    keep: Annotated[
+        bool, Parameter(help="Then leave an application running, and print commands to try on it.", negative="")
+    ] = False,
+    plain: Annotated[bool, Parameter(help="Plain lines, also on a terminal.", negative="")] = False,
+    payloads: Annotated[
+        bool, Parameter(name=("--payloads", "-v"), negative="--no-payloads", help="Show what was sent and stored.")
+    ] = False,
+    operations: Annotated[
+        bool, Parameter(help="Day-2 operations instead: every engine, and what can go wrong.", negative="")
+    ] = False,
+    box: Annotated[
+        bool, Parameter(help="An operator from a file instead: three phases, gates on children.", negative="")
+    ] = False,
+    listen: Annotated[
+        str, Parameter(help="HOST:PORT of a page that shows what happens; with --keep any free port.")
+    ] = "",
+    show: Annotated[
+        bool, Parameter(name="--open", help="Open the page in a browser, and leave everything running.", negative="")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None,
+        Parameter(help="Tell the main story on this cluster with its own Flux, and take everything away again."),
+    ] = None,
+    registry: Annotated[
+        str,
+        Parameter(help="With --kubeconfig: oci://HOST[/PATH], where the demo pushes a chart of its own."),
+    ] = "",
+    chart: Annotated[str, Parameter(help="With --kubeconfig: oci://HOST/PATH/NAME of a chart that is there.")] = "",
+    chart_version: Annotated[str, Parameter(help="The version of --chart.")] = "",
+    timeout: Annotated[float, Parameter(help="With --kubeconfig: seconds that each step is waited for.")] = 180.0,
+) -> int:
+    """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
+
+    Exit status 0 says that everything shown was also checked. With --kubeconfig the demo runs in two namespaces of its
+    own with the roles that `manifests` prints; it needs Flux and the rights of an administrator. Examples:
+
+        vworkspace-operator demo
+        vworkspace-operator demo -v
+        vworkspace-operator demo --operations
+        vworkspace-operator demo --box
+        vworkspace-operator demo --keep
+        vworkspace-operator demo --open
+        vworkspace-operator demo --kubeconfig kc --registry oci://registry.example.com/scratch
+        vworkspace-operator demo --kubeconfig kc --chart oci://ghcr.io/stefanprodan/charts/podinfo --chart-version 6.7.0
+    """
+    if kubeconfig is None and (registry or chart or chart_version):
+        raise CommandError("--registry and --chart are for a cluster: name it with --kubeconfig", status=USAGE)
+    if box and operations:
+        raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
+    if kubeconfig is not None and (box or operations or keep or show or listen):
+        message = (
+            "--kubeconfig tells the main story and leaves nothing: of the other options give --plain or --payloads"
+        )
+        raise CommandError(message, status=USAGE)
+    logs.configure(level="error", operator_version=VERSION)
+    stage = Stage(plain=plain, payloads=payloads)
+    keep = keep or show
+    play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
+    if kubeconfig is not None:
+        cluster = ClusterOptions(kubeconfig, registry, chart, chart_version, timeout)
+        cluster.named()
+        _run_on_cluster(partial(play.on_cluster, cluster))
+    else:
+        run_until_signal(play.run)
+    if not play.is_told:
+        raise CommandError("interrupted", status=INTERRUPTED)
+    return FAILURE if stage.verdicts.failures else 0

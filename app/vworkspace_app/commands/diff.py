@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
@@ -14,6 +14,7 @@ from purekube_http import KubeApiClient
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.commands import plan_output
+from vworkspace_app.commands.parameters import Kubeconfig
 from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.overview.box_kinds import boxes_of
@@ -26,34 +27,10 @@ SAME, DIFFERS, FAILED = 0, 1, 2
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
-@attrs.frozen
-class DiffOptions:
-    """The options of `diff`. With `offline`, observed objects are read from that folder or file."""
-
-    files: Sequence[str]
-    offline: Path | None
-    kubeconfig: Path | None
-    boxes: Sequence[str] = ()
-
-
-def run_diff(options: DiffOptions) -> int:
-    """Print the difference; return the exit status. Raises CommandError with the status of an error."""
-    if not options.files:
-        raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
-    if options.boxes and options.offline is not None:
-        raise CommandError("--box asks a cluster; offline `box plan` says the same of a box", status=USAGE)
-    try:
-        if options.offline is not None:
-            return _offline(options.files, options.offline)
-        return at_cluster(options.kubeconfig, partial(_online, options))
-    except CommandError as error:
-        raise CommandError(error.message, status=FAILED) from error
-
-
-async def _online(options: DiffOptions, api: KubeApiClient) -> int:
+async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiClient) -> int:
     statuses = [SAME]
-    boxes = {box.kind: box for box in await boxes_of(api, options.boxes)}
-    for kind, manifest in applied(read_documents(options.files), tuple(boxes)):
+    boxes = {box.kind: box for box in await boxes_of(api, box_files)}
+    for kind, manifest in applied(read_documents(files), tuple(boxes)):
         try:
             found = await difference(api, kind, manifest, now(), boxes.get(kind))
         except ValidationProblems as error:
@@ -148,3 +125,41 @@ def _ref(document: Manifest) -> ObjectRef:
             return ref_of(document, kind)
     group, _, version = str(document.get("apiVersion")).rpartition("/")
     return ref_of(document, Kind(group, version, str(document.get("kind")), ""))
+
+
+def diff(
+    *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
+    offline: Annotated[
+        Path | None, Parameter(help="A folder or file with what is observed, in the place of a cluster.")
+    ] = None,
+    box: Annotated[
+        list[str] | None,
+        Parameter(
+            help="File with a box: objects of its kind are compared, too; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Show what applying instances, Operations, jobs or objects of boxes would change: they and everything downstream.
+
+    The operator's own decision on what is in the cluster now, tried as dry runs where you may. Nothing is written.
+    Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
+    Examples:
+
+        vworkspace-operator diff instance.yaml
+        kubectl get appinst nextcloud -o yaml | sed s/6.6.0/6.8.0/ | vworkspace-operator diff -
+        vworkspace-operator diff instance.yaml --offline observed/
+        vworkspace-operator diff shop.yaml --box webapp.yaml
+    """
+    if not files:
+        raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
+    if box and offline is not None:
+        raise CommandError("--box asks a cluster; offline `box plan` says the same of a box", status=USAGE)
+    try:
+        if offline is not None:
+            return _offline(files, offline)
+        return at_cluster(kubeconfig, partial(_online, files, box or ()))
+    except CommandError as error:
+        raise CommandError(error.message, status=FAILED) from error

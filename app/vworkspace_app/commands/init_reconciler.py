@@ -2,7 +2,9 @@
 
 from pathlib import Path
 from string import Template
-from typing import Final
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
 
 from purekube.reconcilers.resource import plural_of
 from vworkspace_app import VERSION
@@ -205,3 +207,23 @@ def write_project(project: str, group: str, kind: str, directory: Path) -> None:
 
 def _filled(text: str, words: dict[str, str]) -> str:
     return Template(text).substitute(words)
+
+
+init = App(name="init", help="Begin an operator: a reconciler in Python, or a box.")
+
+
+def reconciler(
+    name: Annotated[str, Parameter(help="Name of the project and of the controller, as `shops`.")],
+    /,
+    *,
+    kind: Annotated[str, Parameter(help="The kind that is to be made, as `Shop`.")],
+    group: Annotated[str, Parameter(help="Group of the kind.")] = "example.com",
+    directory: Annotated[Path | None, Parameter(help="Folder for the project; without it one of its name.")] = None,
+) -> None:
+    """Write a project with a kind, its reconciler in Python and a test, which passes as it is.
+
+    Example:
+
+        vworkspace-operator init reconciler shops --group example.com --kind Shop
+    """
+    write_project(name, group, kind, Path(name) if directory is None else directory)

@@ -4,16 +4,18 @@ import re
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from cyclopts import Parameter
 
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
+from vworkspace_app import VERSION
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
-from vworkspace_app.install.profiles import read_settings
-from vworkspace_app.install.values import chart_values, printed
+from vworkspace_app.install.profiles import Profile, read_settings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
 
@@ -81,6 +83,8 @@ def render_manifests(
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
     """Return what the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
+    from vworkspace_app.install.values import chart_values, printed  # the validator is slow to import
+
     if others or options != InstallOptions(namespace=options.namespace):
         raise CommandError(
             "--values says what the other options say: give --system-namespace alone with it", status=USAGE
@@ -181,3 +185,181 @@ def read_authority(path: Path) -> bytes:
     except OSError as error:
         raise CommandError(f"--webhook-ca {path}: cannot be read: {error.strerror}") from error
     return pem
+
+
+def manifests(
+    *,
+    crds_only: Annotated[bool, Parameter(help="Only the CustomResourceDefinitions.", negative="")] = False,
+    rbac_only: Annotated[
+        bool,
+        Parameter(
+            help="Only roles and bindings of the operator: its own, or those in Velero's or a gated namespace that "
+            "another option names. What runs stays as it is.",
+            negative="",
+        ),
+    ] = False,
+    user: Annotated[
+        str,
+        Parameter(help="With --rbac-only: who runs the operator outside the cluster; else its service account."),
+    ] = "",
+    account: Annotated[
+        str,
+        Parameter(help="With --rbac-only and --namespace: only this account, of releases or Operations, and its role."),
+    ] = "",
+    namespace: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Only what this gated namespace needs: the operator's Role, and the accounts that releases and "
+            "Operations run as; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    release_account: Annotated[
+        str, Parameter(help="With --namespace: the account that Flux installs releases as.")
+    ] = "vworkspace-release",
+    release_role: Annotated[
+        str,
+        Parameter(help="With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed."),
+    ] = "",
+    workflows: Annotated[
+        bool,
+        Parameter(help="With --namespace: grant Operations by Argo Workflows what their pods need.", negative=""),
+    ] = False,
+    quota: Annotated[
+        int,
+        Parameter(
+            help="With --namespace: also print a ResourceQuota of so many instances, and four times as many Operations."
+        ),
+    ] = 0,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    velero_namespace: Annotated[
+        str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
+    ] = "",
+    image: Annotated[
+        str, Parameter(help="Image of the operator, at best by digest: registry.example.com/operator@sha256:….")
+    ] = f"vworkspace-operator:{VERSION}",
+    image_pull_policy: Annotated[
+        Literal["", "Always", "IfNotPresent", "Never"],
+        Parameter(help="When the image is pulled; else the cluster's default: by tag once, latest always."),
+    ] = "",
+    profile: Annotated[
+        Literal["multi-tenant", "single-tenant"],
+        Parameter(
+            help="multi-tenant: signed jobs, no image for Jobs until --setting allowed-images=… names them. "
+            "single-tenant: everybody who may write instances may do anything in the cluster."
+        ),
+    ] = "multi-tenant",
+    setting: Annotated[
+        list[str] | None,
+        Parameter(
+            help="NAME=VALUE: a setting of run, in the place of the profile's; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="Configure the admission webhooks; their certificate, in the Secret vworkspace-operator-webhook-tls, "
+            "is signed by the authority in this PEM file."
+        ),
+    ] = None,
+    cert_manager: Annotated[
+        bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
+    ] = False,
+    service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
+    prometheus_rule: Annotated[
+        bool, Parameter(help="Add a PrometheusRule with the alerts of docs/observability.", negative="")
+    ] = False,
+    service_monitor_label: Annotated[
+        list[str] | None,
+        Parameter(
+            help="KEY=VALUE that Prometheus selects these two by, such as release=prometheus; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    owner_reference_protection: Annotated[
+        bool,
+        Parameter(
+            help="The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
+            negative="",
+        ),
+    ] = False,
+    no_tenant_roles: Annotated[
+        bool,
+        Parameter(
+            help="Leave out the ClusterRoles by which people may read or write instances and Operations who have view, "
+            "edit or admin in a namespace.",
+            negative="",
+        ),
+    ] = False,
+    values: Annotated[
+        str,
+        Parameter(
+            help="A values file of the Helm chart (- is standard input): print what the chart would install for it, "
+            "tenants included. In the place of the other options, but for --system-namespace."
+        ),
+    ] = "",
+    no_agent: Annotated[
+        bool,
+        Parameter(
+            help="Without a control plane: reconcile what people and GitOps tools apply; needs --cluster-id.",
+            negative="",
+        ),
+    ] = False,
+    cluster_id: Annotated[
+        str, Parameter(help="With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.")
+    ] = "",
+    shards: Annotated[
+        int,
+        Parameter(help="How many Deployments share the namespaces, each with a standby; docs/shards.md tells when."),
+    ] = 1,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
+
+    Deleting the CRDs deletes every instance; so no other command prints them. Without `--webhook-ca` or
+    `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
+
+        vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
+        vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
+        vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
+        vworkspace-operator manifests --rbac-only --velero-namespace velero | kubectl apply --server-side -f -
+        vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
+        vworkspace-operator manifests --values my-values.yaml | kubectl apply --server-side -f -
+    """
+    labels = labels_of(service_monitor_label or [], asked=service_monitor or prometheus_rule)
+    options = InstallOptions(
+        namespace=system_namespace,
+        velero_namespace=velero_namespace,
+        release_account=release_account,
+        release_role=release_role,
+        workflows=workflows,
+        quota=quota,
+        image=image,
+        pull_policy=image_pull_policy,
+        profile=Profile(profile),
+        settings=chosen_settings(setting or []),
+        webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
+        cert_manager=cert_manager,
+        service_monitor=service_monitor,
+        service_monitor_labels=labels if service_monitor else {},
+        prometheus_rule=prometheus_rule,
+        prometheus_rule_labels=labels if prometheus_rule else {},
+        owner_reference_protection=owner_reference_protection,
+        agent=not no_agent,
+        cluster_id=cluster_id,
+        shards=shards,
+        tenant_roles=not no_tenant_roles,
+        user=user,
+    )
+    if values:
+        others = crds_only or rbac_only or bool(namespace or account)
+        print(render_values(values, options, output, others=others), end="")
+        return
+    text = render_manifests(
+        options, output, crds_only=crds_only, rbac_only=rbac_only, namespaces=namespace or (), account=account
+    )
+    print(text, end="")

@@ -1,10 +1,13 @@
 """`plan`: print the Decision for one object, offline, from given observed objects."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import Annotated, Literal
 
 import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import ObjectMeta
@@ -212,3 +215,64 @@ def _time(text: str) -> datetime:
     except ValueError as error:
         raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+TemplateFiles = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--templates",
+        help="YAML file with templates of Operations; repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+
+
+def print_plan(
+    *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
+    wanted: Annotated[
+        str, Parameter(name="--for", help="The object to plan, NAME or Kind/NAME, where the files hold several.")
+    ] = "",
+    cluster_id: Annotated[str, Parameter(help="This cluster's id; default: the object's label.")] = "",
+    now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
+    missing: Annotated[
+        list[str] | None,
+        Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.", negative=""),
+    ] = None,
+    templates: TemplateFiles = None,
+    output: Annotated[
+        Literal["yaml", "json", "diff"],
+        Parameter(name=("--output", "-o"), help="yaml, json, or diff: what would change of the objects downstream."),
+    ] = "yaml",
+    exit_code: Annotated[
+        bool,
+        Parameter(
+            help="Exit status 0: nothing to do; 1: something; 2: the object is blocked, or there was an error.",
+            negative="",
+        ),
+    ] = False,
+) -> int:
+    """Print what the operator would do for one object, given what is observed; nothing is contacted.
+
+    A summary and notes go to standard error. The files hold one ApplicationInstance, or one Operation with its target,
+    and any number of observed objects
+    (other Operations, downstream objects, Namespaces), in any order. Examples:
+
+        vworkspace-operator plan instance.yaml
+        vworkspace-operator plan instance.yaml observed.yaml -o json
+        vworkspace-operator plan backup.yaml instance.yaml observed.yaml
+        vworkspace-operator plan everything.yaml --for Operation/nightly-backup
+        vworkspace-operator plan - < everything.yaml
+        vworkspace-operator plan instance.yaml observed.yaml -o diff --exit-code
+    """
+    form = None if output == "diff" else Format(output)
+    request = PlanRequest(files, wanted, cluster_id, now, missing or (), templates or (), form)
+    try:
+        planned = plan(request, colour=sys.stdout.isatty())
+    except CommandError as error:
+        raise CommandError(error.message, status=USAGE if exit_code else error.status) from error
+    print(planned.text, end="")
+    print(f"plan: {planned.summary}", file=sys.stderr)
+    if not exit_code:
+        return 0
+    return 2 if planned.obstructed else int(planned.changes)

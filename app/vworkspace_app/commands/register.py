@@ -1,10 +1,13 @@
 """`register`: exchange a one-time token for the cluster's credential, and store it."""
 
 import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import anyio
-import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
@@ -14,59 +17,74 @@ from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.files import read_text
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.credentials.registration import Registered, register, store_credential
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane, cleartext_problem
 
 _URL = re.compile(r"https?://[^/?#\s]+")
 
 
-@attrs.frozen
-class RegisterOptions:
-    """The options of `register`."""
+def register_cluster(
+    *,
+    control_plane_url: Annotated[str, Parameter(help="Base URL of the control plane.")],
+    registration_token_file: Annotated[Path, Parameter(help="File with the one-time registration token.")],
+    cluster_id: Annotated[str, Parameter(help="Id of this cluster; default: the one the token is for.")] = "",
+    display_name: Annotated[str, Parameter(help="What the control plane is to call this cluster.")] = "",
+    namespace: Annotated[
+        str, Parameter(name=("--system-namespace", "--namespace"), help="The operator's own namespace.")
+    ] = "vworkspace-system",
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+    ca_file: Annotated[
+        Path | None, Parameter(help="PEM file with the authority to trust at the control plane.")
+    ] = None,
+    print_secret: Annotated[
+        bool, Parameter(name="--print", help="Print the Secret as YAML instead of writing it.", negative="")
+    ] = False,
+    allow_http_control_plane: Annotated[
+        bool, Parameter(help="Let the token go to another machine over plain http://.", negative="")
+    ] = False,
+) -> None:
+    """Exchange a one-time token for this cluster's credential, and write the Secret `vworkspace-agent-credentials`.
 
-    control_plane_url: str
-    registration_token_file: Path
-    cluster_id: str
-    display_name: str
-    namespace: str
-    kubeconfig: Path | None
-    ca_file: Path | None
-    print_secret: bool
-    allow_http: bool = False
+    May be repeated with the same token until the operator has used the credential. Examples:
 
-
-def run_register(options: RegisterOptions) -> None:
-    """Register, then write the Secret or print it. Raises CommandError."""
-    if not _URL.match(options.control_plane_url):
+        vworkspace-operator register --control-plane-url https://odoo.example.com --registration-token-file token
+        vworkspace-operator register --control-plane-url https://odoo.example.com \
+            --registration-token-file token --print | kubectl apply --server-side -f -
+    """
+    if not _URL.match(control_plane_url):
         raise CommandError(
-            f"--control-plane-url {options.control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
+            f"--control-plane-url {control_plane_url}: not a URL such as https://odoo.example.com", status=USAGE
         )
-    if problem := cleartext_problem(options.control_plane_url, allow_http=options.allow_http):
+    if problem := cleartext_problem(control_plane_url, allow_http=allow_http_control_plane):
         raise CommandError(f"--control-plane-url {problem}", status=USAGE)
-    if options.cluster_id and not is_label_value(options.cluster_id):
-        raise CommandError(f"--cluster-id {options.cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
-    token = read_text("--registration-token-file", options.registration_token_file)
-    ca = read_text("--ca-file", options.ca_file) if options.ca_file else ""
-    anyio.run(_run, options, token, ca)
+    if cluster_id and not is_label_value(cluster_id):
+        raise CommandError(f"--cluster-id {cluster_id}: not the value of a label: {LABEL_RULE}", status=USAGE)
+    token = read_text("--registration-token-file", registration_token_file)
+    ca = read_text("--ca-file", ca_file) if ca_file else ""
+    endpoint = ControlPlaneEndpoint(control_plane_url, "", ca=ca, allow_http=allow_http_control_plane)
+
+    async def ask(control: ControlPlane) -> Registered:
+        return await register(control, SystemClock(), token, cluster_id=cluster_id, display_name=display_name)
+
+    anyio.run(_print if print_secret else partial(_store, kubeconfig), endpoint, ask, namespace)
 
 
-async def _run(options: RegisterOptions, token: str, ca: str) -> None:
-    endpoint = ControlPlaneEndpoint(options.control_plane_url, "", ca=ca, allow_http=options.allow_http)
+Ask: TypeAlias = Callable[[ControlPlane], Awaitable[Registered]]
+
+
+async def _print(endpoint: ControlPlaneEndpoint, ask: Ask, namespace: str) -> None:
     async with ReloadingControlPlane(lambda: endpoint) as control:
+        new = await ask(control)
+    print(dump([new.secret(namespace, endpoint.url, endpoint.ca)], Format.YAML), end="")
 
-        async def ask() -> Registered:
-            names = {"cluster_id": options.cluster_id, "display_name": options.display_name}
-            return await register(control, SystemClock(), token, **names)
 
-        if options.print_secret:
-            new = await ask()
-            print(dump([new.secret(options.namespace, options.control_plane_url, ca)], Format.YAML), end="")
-            return
-        try:
-            config = load_config(options.kubeconfig)
-        except OperatorError as error:
-            raise CommandError(error.message) from error
-        async with KubeApiClient(config) as api:
-            new = await ask()
-            await store_credential(api, control, options.namespace, options.control_plane_url, new, ca)
-        print(f"{secret_ref(options.namespace)} holds the credential of cluster {new.cluster_id}")
+async def _store(kubeconfig: Path | None, endpoint: ControlPlaneEndpoint, ask: Ask, namespace: str) -> None:
+    try:
+        config = load_config(kubeconfig)
+    except OperatorError as error:
+        raise CommandError(error.message) from error
+    async with ReloadingControlPlane(lambda: endpoint) as control, KubeApiClient(config) as api:
+        new = await ask(control)
+        await store_credential(api, control, namespace, endpoint.url, new, endpoint.ca)
+    print(f"{secret_ref(namespace)} holds the credential of cluster {new.cluster_id}")

@@ -4,24 +4,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
-import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.timestamps import format_time
-from purekube.boxes.box import Box
 from purekube.ports import KubeApi
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands import session
+from vworkspace_app.commands.parameters import Kubeconfig, form_of
 from vworkspace_app.handling.named_objects import is_known, the_one
-from vworkspace_app.install.options import NAME
+from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
-from vworkspace_app.overview.text import WIDEST, columns, console, fleet_table, footer, object_report
+from vworkspace_app.overview.screen import WIDEST, columns
+from vworkspace_app.overview.text import console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
@@ -29,70 +29,57 @@ from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of
 
-
-@attrs.frozen
-class StatusOptions:
-    """The options of `status`; `form` is None for tables and trees, `boxes` are files."""
-
-    name: str
-    namespace: str | None
-    watch: bool
-    form: Format | None
-    boxes: Sequence[str]
-    system_namespace: str
-    kubeconfig: Path | None
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
 
 
-def run_status(options: StatusOptions) -> None:
-    """Print the state, once or until a signal. Raises CommandError."""
-    if options.watch and options.form is not None:
-        raise CommandError("--watch prints tables; leave -o away, or watch with kubectl", status=USAGE)
-    session.at_cluster(options.kubeconfig, partial(_run, options))
+async def _show(
+    name: str,
+    namespace: str | None,
+    files: Sequence[str],
+    form: Format | None,
+    system_namespace: str,
+    watch: bool,
+    api: KubeApi,
+) -> None:
+    boxes = await boxes_of(api, files)
+    if name:
+        await _show_object(api, name, namespace, boxes, form, watch=watch)
+        return
+    kinds = await _kinds(api, boxes)
+    if watch:
+        await Following(api, namespace, system_namespace, kinds).run(_redraw)
+        return
+    fleet = await read_fleet(api, namespace=namespace, system_namespace=system_namespace, boxes=kinds)
+    print(fleet_text(fleet, form, session.now(), width=columns()), end="")
 
 
-async def _run(options: StatusOptions, api: KubeApi) -> None:
-    boxes = await boxes_of(api, options.boxes)
-    if options.name:
-        await _tell_object(api, options, boxes)
-    elif options.watch:
-        await _follow_fleet(api, options, await _kinds(api, boxes))
-    else:
-        fleet = await read_fleet(
-            api,
-            namespace=options.namespace,
-            system_namespace=options.system_namespace,
-            boxes=await _kinds(api, boxes),
-        )
-        print(fleet_text(fleet, options.form, session.now(), width=columns()), end="")
-
-
-async def _kinds(api: KubeApi, boxes: Sequence[Box]) -> tuple[Kind, ...]:
+async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
     """Return the kinds of the given boxes, and of boxes that CRDs in the cluster are labelled with."""
     return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(Reader(api)))))
 
 
-async def _follow_fleet(api: KubeApi, options: StatusOptions, boxes: Sequence[Kind]) -> None:
-    def show(fleet: Fleet) -> None:
-        clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
-        print(clear + fleet_text(fleet, None, session.now(), width=columns()), flush=True)
-
-    await Following(api, options.namespace, options.system_namespace, boxes).run(show)
+def _redraw(fleet: Fleet) -> None:
+    clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
+    print(clear + fleet_text(fleet, None, session.now(), width=columns()), flush=True)
 
 
-async def _tell_object(api: KubeApi, options: StatusOptions, boxes: Sequence[Box]) -> None:
-    words = await _words(api, options.name, boxes)
+async def _show_object(
+    api: KubeApi, name: str, namespace: str | None, boxes: "Sequence[Box]", form: Format | None, *, watch: bool
+) -> None:
+    words = await _words(api, name, boxes)
     while True:
-        kind, manifest = await the_one(api, options.name, options.namespace, words)
+        kind, manifest = await the_one(api, name, namespace, words)
         box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
         around = await surroundings(api, kind, manifest, box)
-        print(object_text(around, options.form, session.now(), width=columns()), end="", flush=True)
-        if not options.watch:
+        print(object_text(around, form, session.now(), width=columns()), end="", flush=True)
+        if not watch:
             return
         await anyio.sleep(2.0)
         print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
 
 
-async def _words(api: KubeApi, name: str, boxes: Sequence[Box]) -> Mapping[str, Kind]:
+async def _words(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
     """Return the kinds other than our own, by the words that users type for them."""
     word, slash, _ = name.lower().partition("/")
     if slash:
@@ -133,3 +120,40 @@ def _printed(parts: Sequence[Any], width: int) -> str:
         for part in parts:
             screen.print(part, crop=False)  # a command that is cut off does something else
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Only this namespace; else all of them.")]
+
+
+def status(
+    name: Annotated[str, Parameter(help="One object, NAME or KIND/NAME; else everything.")] = "",
+    *,
+    namespace: Namespace = "",
+    watch: Annotated[bool, Parameter(name=("--watch", "-w"), help="Go on, and show each change.", negative="")] = False,
+    output: Annotated[
+        Literal["table", "yaml", "json"], Parameter(name=("--output", "-o"), help="table (and tree), yaml or json.")
+    ] = "table",
+    box: Annotated[
+        list[str] | None,
+        Parameter(
+            help="File with a box: every node of its objects is shown; repeatable.", negative="", consume_multiple=False
+        ),
+    ] = None,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show how instances, Operations, the cluster and objects of boxes stand, why, since when, and what would help.
+
+    For one object: who asked for it, everything that was made of it, and its last events; for one of a box with its
+    file also the nodes that wait, and for what. It works without an operator that runs, and says so. Examples:
+
+        vworkspace-operator status
+        vworkspace-operator status -w
+        vworkspace-operator status nextcloud-myteam
+        vworkspace-operator status operation/nightly-backup -n org-myteam -o json
+        vworkspace-operator status webapp/shop --box webapp.yaml
+    """
+    form = form_of(output)
+    if watch and form is not None:
+        raise CommandError("--watch prints tables; leave -o away, or watch with kubectl", status=USAGE)
+    session.at_cluster(kubeconfig, partial(_show, name, namespace or None, box or (), form, system_namespace, watch))

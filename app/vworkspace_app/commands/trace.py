@@ -2,9 +2,10 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import anyio
+from cyclopts import Parameter
 from starlette.applications import Starlette
 
 from purekube_run.process.errors import CommandError
@@ -20,18 +21,6 @@ _LARGEST: Final = 256 * 1024 * 1024
 """The maximum size of a trace file in bytes."""
 
 
-def run_trace(file: Path, *, listen: str, show: bool) -> None:
-    """Serve until a signal. Raises CommandError for a file that is no trace, and an address that cannot be bound."""
-    trace = trace_in(file)
-    site = Site(TracePage(trace), "vworkspace-operator trace")
-    app = Starlette(routes=site.routes())
-    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
-        print(f"{len(trace.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)
-        if show and not webbrowser.open(f"{url}/"):
-            print("no browser could be opened: open that address yourself", flush=True)
-        run_until_signal(anyio.sleep_forever)
-
-
 def trace_in(file: Path) -> Trace:
     """Return the trace in a file. Raises CommandError."""
     try:
@@ -43,3 +32,27 @@ def trace_in(file: Path) -> Trace:
         raise CommandError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise CommandError(f"{file}: is no trace: {error}") from error
+
+
+def trace(
+    file: Annotated[Path, Parameter(name="FILE", help="A recorded run: `box test --trace FILE` writes one.")],
+    /,
+    *,
+    listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
+    show: Annotated[bool, Parameter(name="--open", help="Open the page in a browser.", negative="")] = False,
+) -> None:
+    """Show a recorded run in a browser, with a slider for its time: how everything stood, and what was done.
+
+    It serves until it is interrupted. Example:
+
+        vworkspace-operator box test webapp.yaml --trace run.trace
+        vworkspace-operator trace run.trace --open
+    """
+    recording = trace_in(file)
+    site = Site(TracePage(recording), "vworkspace-operator trace")
+    app = Starlette(routes=site.routes())
+    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
+        print(f"{len(recording.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)
+        if show and not webbrowser.open(f"{url}/"):
+            print("no browser could be opened: open that address yourself", flush=True)
+        run_until_signal(anyio.sleep_forever)

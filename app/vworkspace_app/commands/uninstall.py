@@ -4,9 +4,11 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import anyio
 import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import Manifest, get_path
@@ -20,19 +22,13 @@ from vworkspace_core.overview.replicas import is_held
 
 @attrs.frozen
 class UninstallOptions:
-    """The options of `uninstall`."""
+    """The choices of the user, which each step and message reads."""
 
     keep_applications: bool
     dry_run: bool
     yes: bool
     system_namespace: str
     timeout: float
-    kubeconfig: Path | None
-
-
-def run_uninstall(options: UninstallOptions) -> None:
-    """Uninstall, or print what that would do. Raises CommandError."""
-    at_cluster(options.kubeconfig, partial(_run, options))
 
 
 async def _run(options: UninstallOptions, api: KubeApi) -> None:
@@ -130,3 +126,26 @@ def _counted(instances: Sequence[Manifest]) -> str:
 
 def _verb(instances: Sequence[Manifest], one: str, several: str) -> str:
     return one if len(instances) == 1 else several
+
+
+def uninstall(
+    *,
+    keep_applications: Annotated[
+        bool,
+        Parameter(help="Leave every release running, with Flux alone; without it they are uninstalled.", negative=""),
+    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Only tell each step.", negative="")] = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), help="Do not ask.", negative="")] = False,
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    timeout: Annotated[int, Parameter(help="Seconds to wait for each thing to go.")] = 600,
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig of an administrator.")] = None,
+) -> None:
+    """Take the operator out of a cluster: applications, operator, CRDs, in this order, telling each step.
+
+    May be repeated: it goes on where it stopped. Examples:
+
+        vworkspace-operator uninstall --dry-run
+        vworkspace-operator uninstall --keep-applications
+    """
+    options = UninstallOptions(keep_applications, dry_run, yes, system_namespace, float(timeout))
+    at_cluster(kubeconfig, partial(_run, options))

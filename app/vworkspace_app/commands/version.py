@@ -3,35 +3,22 @@
 import platform
 import sys
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import find
 from purekube_run.process.errors import FAILURE, CommandError
-from purekube_run.process.yaml_documents import Format, dump
+from purekube_run.process.yaml_documents import dump
 from vworkspace_app import VERSION
+from vworkspace_app.commands.parameters import Kubeconfig, form_of
 from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.install.options import NAME
+from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.reading import Reader
 from vworkspace_core.api.kinds import OWN_KINDS
-
-
-def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:
-    """Print the versions; return the exit status."""
-    told: dict[str, Any] = {"client": {"version": VERSION, "python": platform.python_version()}}
-    problem = ""
-    if not client:
-        try:
-            told |= at_cluster(kubeconfig, partial(_of_cluster, system_namespace))
-        except CommandError as error:
-            problem = error.message
-    print(dump([told], form) if form is not None else text(told), end="")
-    if problem:
-        print(f"error: {problem}", file=sys.stderr)
-    return FAILURE if problem else 0
 
 
 async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, Any]:
@@ -68,3 +55,33 @@ def text(told: dict[str, Any]) -> str:
             f"operator:    {operator['version']} ({operator['image']})" if operator else "operator:    not seen"
         )
     return "".join(f"{line}\n" for line in lines)
+
+
+def version(
+    *,
+    client: Annotated[bool, Parameter(help="Only this command's own; no cluster is asked.", negative="")] = False,
+    output: Annotated[
+        Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
+    ] = "text",
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Tell the versions of this command, the API server, the definitions that it serves, and the operator there.
+
+    Exit status 1 where no API server could be asked. Examples:
+
+        vworkspace-operator version
+        vworkspace-operator version --client -o json
+    """
+    form = form_of(output)
+    told: dict[str, Any] = {"client": {"version": VERSION, "python": platform.python_version()}}
+    problem = ""
+    if not client:
+        try:
+            told |= at_cluster(kubeconfig, partial(_of_cluster, system_namespace))
+        except CommandError as error:
+            problem = error.message
+    print(dump([told], form) if form is not None else text(told), end="")
+    if problem:
+        print(f"error: {problem}", file=sys.stderr)
+    return FAILURE if problem else 0

@@ -3,30 +3,19 @@
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import anyio
+from cyclopts import App, Parameter
 
 from purekube.ports import KubeApi
 from purekube.versions import VersionsInUse
 from purekube_run.process.errors import CommandError
 from purekube_run.versions.migration import definitions_in_use, migrate
+from vworkspace_app.commands.parameters import Kubeconfig
 from vworkspace_app.commands.session import at_cluster
 
 _HEAD = ("DEFINITION", "SERVED", "STORAGE", "STORED", "TO DO")
-
-
-def show_versions(kubeconfig: Path | None, output: str, *, every: bool) -> None:
-    """Print the definitions with several versions, or all. Raises CommandError."""
-    found = at_cluster(kubeconfig, definitions_in_use)
-    shown = [one for one in found if every or len(one.served) > 1 or one.stale]
-    if output == "json":
-        print(json.dumps([_document(one) for one in shown], indent=2))
-        return
-    print("\n".join(_table([_HEAD, *map(_row, shown)])))
-    if not every and (hidden := len(found) - len(shown)):
-        print(f"{hidden} more with one version (--all shows them)")
 
 
 def _document(one: VersionsInUse) -> dict[str, Any]:
@@ -49,12 +38,53 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def run_migration(names: Sequence[str], kubeconfig: Path | None, *, dry_run: bool) -> None:
-    """Move objects to the storage versions. Raises CommandError with everything that could not be done."""
+async def _migrated(names: Sequence[str], dry_run: bool, api: KubeApi) -> list[str]:
+    return await migrate(api, list(names), partial(print, flush=True), anyio.sleep, dry_run=dry_run)
+
+
+versions = App(name="versions", help="In which versions objects are stored, and moving them to the storage version.")
+
+
+def list_versions(
+    *,
+    every: Annotated[bool, Parameter(name="--all", help="Definitions with one version too.", negative="")] = False,
+    output: Annotated[
+        Literal["table", "json"], Parameter(name=("--output", "-o"), help="Form of the answer.")
+    ] = "table",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List the definitions of the cluster with their versions: served, storage, stored, and what to do.
+
+    Examples:
+
+        vworkspace-operator versions list
+        vworkspace-operator versions list --all -o json
+    """
+    definitions = at_cluster(kubeconfig, definitions_in_use)
+    shown = [each for each in definitions if every or len(each.served) > 1 or each.stale]
+    if output == "json":
+        print(json.dumps([_document(each) for each in shown], indent=2))
+        return
+    print("\n".join(_table([_HEAD, *map(_row, shown)])))
+    if not every and (hidden := len(definitions) - len(shown)):
+        print(f"{hidden} more with one version (--all shows them)")
+
+
+def migrate_versions(
+    *names: Annotated[
+        str, Parameter(name="CRD", help="Names of definitions, as webapps.example.com; without any, all that need it.")
+    ],
+    dry_run: Annotated[bool, Parameter(help="Only tell what would be done.", negative="")] = False,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Move stored objects to the storage version of their kind, and trim status.storedVersions when all are moved.
+
+    Each object is written without a change. It may be stopped at any time and begun again: the status is trimmed last.
+    What is refused is named, and the exit status is 1 then. Examples:
+
+        vworkspace-operator versions migrate --dry-run
+        vworkspace-operator versions migrate webapps.example.com
+    """
     failures = at_cluster(kubeconfig, partial(_migrated, names, dry_run))
     if failures:
         raise CommandError("; ".join(failures))
-
-
-async def _migrated(names: Sequence[str], dry_run: bool, api: KubeApi) -> list[str]:
-    return await migrate(api, list(names), partial(print, flush=True), anyio.sleep, dry_run=dry_run)

@@ -29,7 +29,7 @@ from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.errors import CommandError
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.install import InstallOptions, rights, tenant
-from vworkspace_app.install.options import NAME
+from vworkspace_app.install.names import NAME
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE

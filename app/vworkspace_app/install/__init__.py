@@ -1,6 +1,19 @@
 """The installation as `manifests` prints it: every object that it needs, as plain data (RUN-7)."""
 
-from vworkspace_app.install.everything import installation, rights, tenant, tenant_rights
-from vworkspace_app.install.options import InstallOptions
+from typing import TYPE_CHECKING
+
+from purekube.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from vworkspace_app.install.everything import installation, rights, tenant, tenant_rights
+    from vworkspace_app.install.options import InstallOptions
 
 __all__ = ["InstallOptions", "installation", "rights", "tenant", "tenant_rights"]
+
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "InstallOptions": "vworkspace_app.install.options",
+        **dict.fromkeys(("installation", "rights", "tenant", "tenant_rights"), "vworkspace_app.install.everything"),
+    },
+)

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from vworkspace_app.install.options import NAME, InstallOptions, meta
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import InstallOptions, meta
 
 _FILE: Final = Path(__file__).with_name("alerts.yaml")
 

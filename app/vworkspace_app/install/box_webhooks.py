@@ -16,7 +16,7 @@ from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhooks import certificate_of
-from vworkspace_app.webhooks import CONVERT_PATH, default_path, validate_path
+from vworkspace_core.webhook.paths import CONVERT_PATH, default_path, validate_path
 
 _GROUP = "admissionregistration.k8s.io/v1"
 

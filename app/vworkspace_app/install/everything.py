@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from vworkspace_app.install.accounts import account_of, accounts
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network import network
-from vworkspace_app.install.options import NAME, InstallOptions, meta
+from vworkspace_app.install.options import InstallOptions, meta
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload

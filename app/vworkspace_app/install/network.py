@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from vworkspace_app.install.alerts import prometheus_rule
 from vworkspace_app.install.guards import network_policy
-from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhooks import SERVICE
 
 _METRICS: Final = f"{NAME}-metrics"

@@ -9,10 +9,10 @@ import attrs
 from purekube.apimachinery.manifest import content_hash
 from purekube.apimachinery.names import closed_name
 from vworkspace_app import VERSION
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.profiles import Profile
 
 _NO_NAME: Final = re.compile("[^-a-z0-9.]+")
-NAME: Final = "vworkspace-operator"
 """The name of each object that exists once, and of the field manager."""
 
 DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from purekube.apimachinery.access import Access, resources
-from vworkspace_app.install.options import NAME, InstallOptions, meta
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import InstallOptions, meta
 from vworkspace_core.install import access
 
 _GROUP: Final = "rbac.authorization.k8s.io"

@@ -20,10 +20,10 @@ from purekube.apimachinery.structuring import structure_patiently
 from purekube.controller.shard import MOST_SHARDS
 from vworkspace_app import VERSION
 from vworkspace_app.install.everything import installation, tenant
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
     COMPONENT,
     DEFAULT_RESOURCES,
-    NAME,
     SHARD_LABEL,
     InstallOptions,
     MountedBox,

@@ -8,10 +8,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vworkspace_app.install.options import NAME, TLS_SECRET, InstallOptions, meta
-from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 
 SERVICE: Final = f"{NAME}-webhook"
 

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_app.install.guards import disruption_budget
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
     DEFAULT_RESOURCES,
     HEALTH_PORT,
     INSTANCE_LABELS,
-    NAME,
     SHARD_LABEL,
     TLS_FOLDER,
     TLS_SECRET,

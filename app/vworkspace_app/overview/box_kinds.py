@@ -1,21 +1,27 @@
 """Boxes for a command that looks at a cluster: from files, and as kinds from the labels of the cluster's CRDs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.boxes.box import Box
 from purekube.boxes.labels import BOX_NAME
+from purekube.composites.controller_labels import CONTROLLER_NAME
 from purekube.ports import KubeApi
-from purekube.reconcilers.decide_pure import CONTROLLER_NAME
-from purekube_run.boxes.installed import installed_definitions, missing_definitions
-from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.overview.reading import Reader
 from vworkspace_core.overview.definitions import kind_of, words_of
 
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
 
-async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
+
+async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
     """Return the boxes of the files; a CRD that no file holds is read from the cluster. Raises CommandError."""
+    if not files:
+        return []
+    from purekube_run.boxes.installed import installed_definitions, missing_definitions
+    from purekube_run.boxes.load import load_boxes, runnable
+
     loaded = load_boxes(files)
     if names := missing_definitions(loaded):
         loaded = load_boxes(files, installed=await installed_definitions(api, names))

@@ -5,7 +5,7 @@ No running operator is needed. Objects that may not be read are left out and nam
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -28,19 +28,19 @@ from purekube.apimachinery.resources import (
     SERVICE,
     STATEFUL_SET,
 )
-from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
-from purekube.composites.observe import observe_live
 from purekube.composites.parent import recorded_kinds
 from purekube.controller.decision import Snapshot
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import NAME
+from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
+
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""
@@ -81,7 +81,7 @@ class Surroundings:
     objects: dict[ObjectRef, Manifest]
     events: tuple[Manifest, ...]
     unreadable: tuple[str, ...] = ()
-    box: Box | None = None
+    box: "Box | None" = None
     snapshot: Snapshot | None = None
     """The input of the box's decision; None without a box, or if not all of it may be read."""
 
@@ -123,8 +123,11 @@ class Reader:
             self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
             return None
 
-    async def seen_by(self, box: Box, manifest: Manifest) -> Snapshot | None:
+    async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
         """Return the input of a box's decision on one object; None if not all of it may be read."""
+        from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
+        from purekube.composites.observe import observe_live
+
         try:
             return await observe_live(self._api, composite_of(box), composite_of(box).read(manifest))
         except Forbidden as error:
@@ -154,7 +157,7 @@ async def read_fleet(
     return Fleet(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
 
 
-async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | None = None) -> Surroundings:
+async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> Surroundings:
     """Return the object with the objects made for it; with a `box`, all that its decision reads.
 
     Raises what `KubeApi.list` raises, except Forbidden.

@@ -1,8 +1,6 @@
 """The overview for people: tables and trees, folded to the width of the screen."""
 
-import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -17,6 +15,7 @@ from rich.tree import Tree
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import Surroundings, happened
+from vworkspace_app.overview.screen import WIDEST
 from vworkspace_core.overview.data import counts
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, beats
@@ -38,21 +37,11 @@ _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "
 _OF_INSTANCES: Final = ("WANTED", "DEPLOYED")
 """Columns that are empty if no instance is shown."""
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
-WIDEST: Final = 100_000
-"""The width without a screen: nothing is folded."""
 
 
 def console(width: int) -> Console:
     """Return the console to print to, with so many columns; in colour on a terminal."""
     return Console(width=width, highlight=False, markup=False)
-
-
-def columns() -> int:
-    """Return the width of the screen. Output into another program is not folded, unless COLUMNS is set."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    return os.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
 
 
 def fleet_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:

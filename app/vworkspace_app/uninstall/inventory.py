@@ -22,7 +22,8 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.controller.ownership import is_controlled_by
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import INSTANCE_LABELS, NAME
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
 from vworkspace_core.install.release_rights import named_by_releases

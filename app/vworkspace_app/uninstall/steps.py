@@ -18,7 +18,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.lease.record import holder_of
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import NAME
+from vworkspace_app.install.names import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

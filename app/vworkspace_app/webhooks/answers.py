@@ -29,19 +29,11 @@ from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.secret_material import shown
 from purekube.versions import MalformedConversionReview
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
-from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
+from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.webhook.defaulting import default_patch
+from vworkspace_core.webhook.paths import CONVERT_PATH, DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
-
-DEFAULT_PATH: Final = "/default"
-"""The path that fills in defaults."""
-
-GATED_PATH: Final = "/validate"
-"""The path that judges objects in gated namespaces."""
-
-UNGATED_PATH: Final = "/validate-ungated"
-"""The path that judges objects in all other namespaces."""
 
 _log = structlog.get_logger("webhook")
 

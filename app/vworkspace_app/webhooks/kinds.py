@@ -22,9 +22,7 @@ from purekube.versions import (
     converted_object,
     read_conversion_review,
 )
-
-CONVERT_PATH: Final = "/convert"
-"""The path that converts objects of all kinds with several versions."""
+from vworkspace_core.webhook.paths import default_path, validate_path
 
 Judge = Callable[[AdmissionRequest], dict[str, Any]]
 
@@ -52,16 +50,6 @@ class ServedKinds:
 
 NO_KINDS: Final = ServedKinds()
 """No webhooks except the operator's own."""
-
-
-def validate_path(box: str) -> str:
-    """Return the path that checks the rules of a box."""
-    return f"/boxes/{box}/validate"
-
-
-def default_path(box: str) -> str:
-    """Return the path that fills in the fields of a box's kind."""
-    return f"/boxes/{box}/default"
 
 
 def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:

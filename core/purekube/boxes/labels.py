@@ -1,10 +1,12 @@
 """Labels, annotations and finalizers of boxes, the only way in which objects are found again (PH-3)."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from purekube.boxes.box import Box
 from purekube.graph import Marks
+
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
 
 DOMAIN: Final = "box.vworkspace.io"
 MARKS: Final = Marks(DOMAIN)
@@ -18,16 +20,16 @@ KINDS: Final = f"{DOMAIN}/kinds"
 """Annotation of a parent: the kinds of which it may have children, including those of an earlier box."""
 
 
-def finalizer(box: Box) -> str:
+def finalizer(box: "Box") -> str:
     """Return the finalizer that keeps a parent until its children have been removed."""
     return f"{DOMAIN}/{box.name}"
 
 
-def child_labels(box: Box) -> Mapping[str, str]:
+def child_labels(box: "Box") -> Mapping[str, str]:
     """Return the labels of every child in addition to the marks."""
     return {MANAGED_BY: MANAGED_BY_VALUE, BOX_NAME: box.name}
 
 
-def child_selector(box: Box) -> str:
+def child_selector(box: "Box") -> str:
     """Return the selector of the children of all parents of a box."""
     return f"{BOX_NAME}={box.name}"

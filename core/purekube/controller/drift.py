@@ -4,14 +4,14 @@ An object is applied when its content hash differs from the one that we left on 
 or different on the live object. Fields that only others set are ignored.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import attrs
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from purekube.apimachinery.manifest import Manifest, canonical_json, content_hash
-from purekube.cel.quantities import parse_quantity
-from purekube.schema.node import MISSING, ListType, Schema
+from purekube.apimachinery.scalars import equal_scalars
+
+if TYPE_CHECKING:
+    from purekube.schema.node import Schema
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ _UNKNOWN: Final[Mapping[str, bytes]] = {}
 def needs_apply(
     desired: Manifest,
     live: Manifest | None,
-    schema: Schema | None = None,
+    schema: "Schema | None" = None,
     *,
     drops_empty: bool = False,
     encoded: Mapping[str, bytes] = _UNKNOWN,
@@ -45,7 +45,9 @@ def needs_apply(
         return True
     if schema is None and not drops_empty:
         return _differs(desired, live, encoded)
-    by_schema = _BySchema(drops_empty)
+    from purekube.controller.drift_by_schema import DriftBySchema  # schemas are slow to import
+
+    by_schema = DriftBySchema(drops_empty)
     for key, value in desired.items():
         if key != "metadata" and not by_schema.covers_field(live, key, value, schema and schema.child(key)):
             return True
@@ -89,7 +91,7 @@ def _covers(live: Any, desired: Any) -> bool:
         return isinstance(live, dict) and all(_covers_field(live, key, value) for key, value in desired.items())
     if isinstance(desired, list):
         return isinstance(live, list) and len(live) == len(desired) and all(map(_covers, live, desired))
-    return _equal(live, desired)
+    return equal_scalars(live, desired)
 
 
 def _covers_field(live: Manifest, key: str, desired: Any, encoded: bytes | None = None) -> bool:
@@ -99,72 +101,3 @@ def _covers_field(live: Manifest, key: str, desired: Any, encoded: bytes | None 
     if isinstance(desired, dict | list) and canonical_json(there) == (encoded or canonical_json(desired)):
         return True  # byte for byte the same: by far the most common case, and by far the fastest check
     return _covers(there, desired)
-
-
-def _equal(live: Any, desired: Any) -> bool:
-    """Compare scalars as the API server does: 1 equals 1.0 (S-29), but True does not equal 1."""
-    return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
-
-
-@attrs.frozen
-class _BySchema:
-    """The same comparison with knowledge of how the server stores an object: its schema and dropped empty fields."""
-
-    drops_empty: bool
-
-    def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
-        if key not in live:
-            # A null requests nothing. An empty value requests nothing if the server drops empty fields.
-            return desired is None or (self.drops_empty and not desired)
-        there = live[key]
-        if type(desired) is str and desired == there:
-            return True
-        # Byte for byte the same. Equality is checked first: a value to which the server added defaults is never equal.
-        if isinstance(desired, dict | list) and there == desired and canonical_json(there) == canonical_json(desired):
-            return True
-        return self.covers(there, desired, schema)
-
-    def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
-        if isinstance(desired, dict):
-            return isinstance(live, dict) and self._covers_fields(live, desired, schema)
-        if isinstance(desired, list):
-            return isinstance(live, list) and self._covers_list(live, desired, schema)
-        return _equal(live, desired) or (schema is not None and schema.int_or_string and _same_quantity(live, desired))
-
-    def _covers_fields(self, live: Manifest, desired: Manifest, schema: Schema | None) -> bool:
-        return all(self.covers_field(live, key, value, schema and schema.child(key)) for key, value in desired.items())
-
-    def _covers_list(self, live: list[Any], desired: list[Any], schema: Schema | None) -> bool:
-        items = schema.items if schema is not None else None
-        match schema.list_type if schema is not None else ListType.ATOMIC:
-            case ListType.MAP if schema is not None:
-                key_of = _key_of(schema)
-                there = {key_of(item): item for item in live}
-                return all((key := key_of(item)) in there and self.covers(there[key], item, items) for item in desired)
-            case ListType.SET:
-                return all(any(_equal(there, item) for there in live) for item in desired)
-            case _:
-                same_length = len(live) == len(desired)
-                return same_length and all(map(self.covers, live, desired, [items] * len(desired)))
-
-
-def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return the function that gives the identity of an item in a keyed list; a key that is absent has its default."""
-    defaults = {}
-    for name in schema.list_keys:
-        child = schema.items.child(name) if schema.items is not None else None
-        defaults[name] = None if child is None or child.default is MISSING else child.default
-
-    def key(item: Any) -> tuple[str, ...]:
-        fields = item if isinstance(item, Mapping) else {}
-        return tuple(repr(fields.get(name, default)) for name, default in defaults.items())
-
-    return key
-
-
-def _same_quantity(live: Any, desired: Any) -> bool:
-    """Report whether two texts are one quantity: the server rewrites what it reads (1000m as 1, 1024Mi as 1Gi)."""
-    if isinstance(live, bool) or isinstance(desired, bool):
-        return False
-    first, second = parse_quantity(str(live)), parse_quantity(str(desired))
-    return first is not None and first == second

@@ -4,7 +4,7 @@ The first row of the table that applies decides. A blocked node blocks only what
 """
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
@@ -26,8 +26,9 @@ from purekube.graph.scope import Knowledge, Scope
 from purekube.graph.setbacks import is_immutable, setback
 from purekube.graph.states import NodeState, Observation
 from purekube.readiness import Readiness, State, readiness
-from purekube.schema import Schema
-from purekube.schema.builtin import built_in_schema
+
+if TYPE_CHECKING:
+    from purekube.schema import Schema
 
 _IN_PLACE = frozenset({NodeState.PROGRESSING, NodeState.FAILED})
 """States of objects that exist with the desired content, whatever their health."""
@@ -388,7 +389,9 @@ def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
     )
 
 
-def _schema_of(node: GraphNode) -> Schema | None:
+def _schema_of(node: GraphNode) -> "Schema | None":
+    from purekube.schema.builtin import built_in_schema  # the schemas are slow to import, and few commands judge
+
     return node.schema if node.schema is not None else built_in_schema(node.kind.api_version, node.kind.kind)
 
 

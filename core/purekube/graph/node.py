@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Set
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -12,7 +12,9 @@ from purekube.apimachinery.resources import SECRET
 from purekube.controller.decision import Fill
 from purekube.graph.scope import Item, Scope
 from purekube.readiness import Readiness
-from purekube.schema import Schema
+
+if TYPE_CHECKING:
+    from purekube.schema import Schema
 
 NOWHERE: Final = Place()
 """The place of nodes that come from no file."""
@@ -142,7 +144,7 @@ class GraphNode:
     is_choice: bool = False
     ready: Callable[[Scope, Item, Manifest], bool | Hold] = anyhow
     readiness: Callable[[Manifest], Readiness] | None = None
-    schema: Schema | None = None
+    schema: "Schema | None" = None
     policy: ApplyPolicy = ApplyPolicy.ALWAYS
     removal: Removal = Removal.DELETE
     prune: PruneTime = PruneTime.WHEN_READY

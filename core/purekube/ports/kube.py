@@ -127,8 +127,9 @@ class KubeTransport(Protocol):
 
 
 Send: TypeAlias = Callable[[KubeRequest], Awaitable[Manifest]]
-"""A function that carries out one request."""
+"""The transport's `send`, or that of the next layer: the second argument of a `Layer`."""
 Watch: TypeAlias = Callable[[KubeRequest], AsyncIterator[WatchEvent]]
+"""The transport's `watch`, or that of the next layer: the second argument of a `WatchLayer`."""
 Layer: TypeAlias = Callable[[KubeRequest, Send], Awaitable[Manifest]]
 """A function around `KubeTransport.send`."""
 WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]]

@@ -1,17 +1,20 @@
 """The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.readiness.fields import Conditions, mapping, number, text
 from purekube.readiness.result import Readiness, failed, progressing, ready, unknown
 from purekube.readiness.table import RULES, ReadinessRule
-from purekube.schema.node import Schema
+
+if TYPE_CHECKING:  # the package of schemas brings the expression language, which few readers of a status need
+    from purekube.schema.node import Schema
 
 
 def readiness(
     manifest: Manifest | None,
-    schema: Schema | None = None,
+    schema: "Schema | None" = None,
     rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
 ) -> Readiness:
     """Return how ready an object is, by the `rules` of kinds, by group and kind.
@@ -57,7 +60,7 @@ def _generation(manifest: Manifest) -> Readiness | None:
     return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
 
 
-def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:
+def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readiness:
     """Judge by Stalled, Failed, Reconciling and Ready as kstatus does; then by whether a status is expected."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):
@@ -86,5 +89,5 @@ def _at_its_generation(manifest: Manifest, conditions: Conditions, kind: str) ->
     return ready(conditions.reason(kind) or kind)
 
 
-def _has_status(schema: Schema | None) -> bool:
+def _has_status(schema: "Schema | None") -> bool:
     return schema is not None and "status" in schema.properties

@@ -22,6 +22,7 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite
+from purekube.composites.controller_labels import CONTROLLER_NAME, MARKS
 from purekube.composites.decisions import (
     as_they_stand,
     is_looked_after,
@@ -46,7 +47,6 @@ from purekube.graph import (
     HoldCause,
     Hooks,
     Item,
-    Marks,
     Rendered,
     Scope,
     conditions_of,
@@ -60,10 +60,6 @@ from purekube.reconcilers.secret_texts import without_secrets
 
 T = TypeVar("T")
 
-DOMAIN: Final = "controller.vworkspace.io"
-MARKS: Final = Marks(DOMAIN)
-CONTROLLER_NAME: Final = f"{DOMAIN}/name"
-"""Label of every child: the controller that it belongs to."""
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 UNREADABLE: Final = "ObjectUnreadable"

@@ -13,7 +13,6 @@ import attrs
 from purekube.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.api.labels import CAPABILITIES
 from vworkspace_core.api.operation import OperationType
-from vworkspace_core.operations.schemas import schema_problems, violations_of
 
 PARAMETERS: Final = "spec.parameters"
 """The path of the parameters in an Operation."""
@@ -65,11 +64,15 @@ class Template:
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
         """Return what is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
+        from vworkspace_core.operations.schemas import violations_of  # the validator is slow to import
+
         return violations_of(self.schema, parameters, PARAMETERS)
 
 
 def load_template(data: Any) -> Template:
     """Return a template from plain data. Raises ValidationProblems with every problem and its path."""
+    from vworkspace_core.operations.schemas import schema_problems, violations_of  # the validator is slow to import
+
     problems = violations_of(_TEMPLATE_SCHEMA, data, "")
     if problems:
         raise ValidationProblems(problems)

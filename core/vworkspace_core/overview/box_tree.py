@@ -5,23 +5,24 @@ Computed by the engine that reconciles it, from current objects; without the box
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of, explanation_of
 from purekube.boxes.labels import MARKS as BOXES
+from purekube.composites.controller_labels import MARKS as CONTROLLERS
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot
 from purekube.controller.managed_fields import is_held_by_others
 from purekube.graph import GraphReason, NodeState, Observation
-from purekube.reconcilers.decide_pure import MARKS as CONTROLLERS
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
+
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
 
 _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.MISSING_KIND: OverviewState.WAITING,
@@ -47,8 +48,10 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 """States that the overview's own word fully describes."""
 
 
-def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
+def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
     """Return the object with every node of the box, even missing ones; while it is deleted, with what is left of it."""
+    from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
+
     if metadata(manifest).get("deletionTimestamp"):
         return tree_of_marked(box.kind, manifest, observed.objects)
     parent = composite_of(box).read(manifest)
@@ -71,7 +74,7 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
     return Branch(summary_of(kind, manifest), tuple(children))
 
 
-def _with_conflict(box: Box, parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
+def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
     """Return an observation in conflict if others hold fields of the object that is about to be applied."""
     wanted = None if one.ref is None else applies.get(one.ref)
     if wanted is None or one.live is None or not is_held_by_others(wanted, one.live, box.field_manager):
@@ -81,7 +84,7 @@ def _with_conflict(box: Box, parent: Parent, one: Observation, applies: Mapping[
     return attrs.evolve(one, state=NodeState.CONFLICT, reason=GraphReason.FIELD_CONFLICT, message=message)
 
 
-def _branch(box: Box, parent: Parent, one: Observation) -> Branch:
+def _branch(box: "Box", parent: Parent, one: Observation) -> Branch:
     ref = one.ref or ObjectRef(_kind(box, one), parent.namespace, "")
     reason = one.reason or ("" if one.state in _PLAIN else one.state.value)
     since = None if one.live is None else summary_of_child(ref.kind, one.live).since
@@ -90,7 +93,7 @@ def _branch(box: Box, parent: Parent, one: Observation) -> Branch:
     return Branch(told, node=_named(one.node, one.key), waits_for=one.waits_for)
 
 
-def _kind(box: Box, one: Observation) -> Kind:
+def _kind(box: "Box", one: Observation) -> Kind:
     node = box.node(one.node)
     return node.kind if node is not None else next(each.kind for each in box.externals if each.id == one.node)
 

@@ -9,7 +9,8 @@ from purekube.apimachinery.admission_review import AdmissionOperation, Admission
 from purekube.boxes.admission import BoxAdmission, WebhookDuties
 from purekube.boxes.box import Box
 from purekube_run.boxes.load import load_boxes, runnable
-from vworkspace_app.webhooks.kinds import ServedKinds, default_path, validate_path
+from vworkspace_app.webhooks.kinds import ServedKinds
+from vworkspace_core.webhook.paths import default_path, validate_path
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 RULES = """

@@ -11,7 +11,7 @@ import pytest
 from tests.packaging.projects import ours_below
 from vworkspace_app import VERSION
 from vworkspace_app import missing_packages as bare
-from vworkspace_app.cli import app
+from vworkspace_app.commands.program import app
 
 OURS = tuple(sorted(ours_below("vworkspace-operator")))
 BASE = ("attr", "attrs", "cattr", "cattrs", "jsonschema", "jsonschema_specifications", "msgspec", "referencing", "rpds")

@@ -28,9 +28,10 @@ from starlette.routing import Route
 from kubelab.http.authority import certificates_for
 from purekube_run.process.errors import CommandError
 from tests.support.sockets import LONG, ask, connect, context, served, status
-from vworkspace_app.webhooks.answers import GATED_PATH, application
+from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import LARGEST, Turns
 from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
+from vworkspace_core.webhook.paths import GATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 
 CROWD = 5 * LONG.connections

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app import cli
+from vworkspace_app import commands
 from vworkspace_app.settings import RunSettings, load, shown
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
@@ -268,8 +268,8 @@ def test_the_namespace_has_the_name_that_manifests_gives_it_too(tmp_path: Path) 
 
 
 def test_variables_of_other_commands_and_those_of_kubernetes_are_nobodys_misspelling() -> None:
-    commands = [path.read_text(encoding="utf-8") for path in Path(cli.__file__).parent.glob("*.py")]
-    others = re.findall(r'env_var="(\w+)"', "".join(commands))
+    texts = [path.read_text(encoding="utf-8") for path in Path(commands.__file__ or "").parent.glob("*.py")]
+    others = re.findall(r'env_var="(\w+)"', "".join(texts))
     services = ("VWORKSPACE_OPERATOR", "VWORKSPACE_OPERATOR_METRICS", "VWORKSPACE_OPERATOR_WEBHOOK")
     made = [f"{name}{end}" for name in services for end in ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_PORT_443_TCP")]
 

@@ -13,9 +13,9 @@ from tests.app.observability.test_metrics import fresh, values
 from tests.support.violations import instance
 from tests.support.virtual_time import run
 from vworkspace_app.observability import Metrics
-from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import LARGEST
+from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 
 CLOCK = VirtualClock()

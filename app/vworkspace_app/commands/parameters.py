@@ -1,0 +1,45 @@
+"""The parameters that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from purekube_run.process.yaml_documents import Format
+
+Kubeconfig: TypeAlias = Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")]
+SystemNamespace: TypeAlias = Annotated[str, Parameter(help="The operator's own namespace.")]
+Output: TypeAlias = Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")]
+Listen: TypeAlias = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
+DryRun: TypeAlias = Annotated[bool, Parameter(help="Only tell which objects.", negative="")]
+Crds: TypeAlias = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+Tenants: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--namespace",
+        help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+Former: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")]
+
+
+def form_of(output: str) -> Format | None:
+    """Return the format of data; None for the text or the table that people read."""
+    return None if output in ("text", "table") else Format(output)

@@ -1,0 +1,105 @@
+"""The command line: every command by its name, and the function that carries it out, imported when it is called."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from cyclopts import App
+
+from vworkspace_app import VERSION
+from vworkspace_app.missing_packages import ABOUT, COMMANDS
+
+app = App(name="vworkspace-operator", help=ABOUT, version=VERSION, help_format="markdown")
+"""The parser of the whole command line."""
+
+_FUNCTIONS: Final = {
+    "run": "run_flags:run",
+    "register": "register:register_cluster",
+    "cluster": "cluster:serve_cluster",
+    "plan": "plan:print_plan",
+    "simulate": "simulating:simulate",
+    **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "handling"),
+}
+"""The functions of commands whose module or function does not have the command's name."""
+
+_OF_GROUPS: Final = {
+    "box": {
+        "check": "box_check:check",
+        "graph": "box_pages:graph",
+        "docs": "box_pages:docs",
+        "plan": "box_plan:plan",
+        "test": "box_test:play_box",
+        "rbac": "box_manifests:rbac",
+        "forget": "forget:forget_objects_of_box",
+        "manifests": "box_manifests:manifests",
+        "run": "run_flags:run_boxes",
+        "init": "box_init:init",
+        "convert": "box_convert:convert_box",
+    },
+    "controllers": {
+        "run": "run_flags:run_controllers",
+        "list": "controllers:list_controllers",
+        "crds": "controllers:crds",
+        "rbac": "controllers:rbac",
+        "manifests": "controllers:manifests",
+        "forget": "forget:forget_objects",
+    },
+    "versions": {"list": "versions:list_versions", "migrate": "versions:migrate_versions"},
+    "conformance": {"control-plane": "conformance:examine_control_plane"},
+    "init": {"box": "box_init:init", "reconciler": "init_reconciler:reconciler"},
+}
+
+_ABOUT_GROUPS: Final = {
+    "box": "Operators from a file: check them, show them, begin one, convert those of others.",
+    "controllers": "Reconcilers and watchers in Python: list, run, and print what they need.",
+    "versions": "In which versions objects are stored, and moving them to the storage version.",
+    "conformance": "Examine a server that somebody else runs; needs pytest.",
+    "init": "Begin an operator: a reconciler in Python, or a box.",
+}
+
+
+def _register() -> None:
+    for name in COMMANDS:
+        if name in _OF_GROUPS:
+            group = App(name=name, help=_ABOUT_GROUPS[name])
+            for part, function in _OF_GROUPS[name].items():
+                group.command(f"{__package__}.{function}", name=part)
+            app.command(group)
+        elif name != "completion":
+            module, _, function = _FUNCTIONS.get(name, name.replace("-", "_")).partition(":")
+            app.command(f"{__package__}.{module}:{function or name.replace('-', '_')}", name=name)
+
+
+_register()
+
+
+def parse(words: Sequence[str]) -> Any:
+    """Run the command that the words name, and return its result.
+
+    The help of a group shows the first line of each of its commands, so they are imported for it.
+    """
+    if len(words) <= 2 and words[0] in _OF_GROUPS and words[-1] in (words[0], "--help", "-h"):
+        _import(app[words[0]])
+    return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _import(group: App) -> None:
+    """Import the commands of a group, and leave out those whose packages are not installed."""
+    for name in [name for name in group if not name.startswith("-")]:
+        try:
+            if isinstance(command := group[name], App) and name in _OF_GROUPS:  # looked up, a command is imported
+                _import(command)
+        except ImportError:
+            del group[name]
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print what a shell needs to complete commands and options.
+
+    Examples:
+
+        source <(vworkspace-operator completion bash)
+        vworkspace-operator completion zsh > completion.zsh
+    """
+    _import(app)
+    print(app.generate_completion(shell=shell))

@@ -1,0 +1,25 @@
+"""The paths of the webhooks' server, which installations name and the server serves."""
+
+from typing import Final
+
+DEFAULT_PATH: Final = "/default"
+"""The path that fills in defaults."""
+
+GATED_PATH: Final = "/validate"
+"""The path that judges objects in gated namespaces."""
+
+UNGATED_PATH: Final = "/validate-ungated"
+"""The path that judges objects in all other namespaces."""
+
+CONVERT_PATH: Final = "/convert"
+"""The path that converts objects of kinds with several versions."""
+
+
+def validate_path(box: str) -> str:
+    """Return the path that checks the rules of a box."""
+    return f"/boxes/{box}/validate"
+
+
+def default_path(box: str) -> str:
+    """Return the path that fills in the fields of a box's kind."""
+    return f"/boxes/{box}/default"
