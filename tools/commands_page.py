@@ -40,8 +40,14 @@ def commands_page() -> str:
 
 def _names() -> list[str]:
     """Return the commands in the order in which users need them, new ones last."""
-    names = [f"{name} {sub}".strip() for name in _of(app) for sub in (_of(app[name]) or [""])]
+    names = [f"{name} {sub}".strip() for name in _of(app) for sub in _below(name)]
     return [*(name for name in _ORDER if name in names), *(name for name in names if name not in _ORDER)]
+
+
+def _below(name: str) -> list[str]:
+    """Return the subcommands of a command; the empty one stands for the command without any."""
+    subcommands = _of(app[name])
+    return subcommands if subcommands and app[name].default_command is None else ["", *subcommands]
 
 
 def _of(program: App) -> list[str]:

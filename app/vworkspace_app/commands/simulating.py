@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.settings.shapes import seconds_of
 
-simulate = App(name="simulate", help="Run the operator with its whole world under virtual time, and check laws.")
+simulate = App(name="simulate")
 
 
 @simulate.default
