@@ -45,7 +45,7 @@ def _names() -> list[str]:
 
 
 def _below(name: str) -> list[str]:
-    """Return the subcommands of a command; the empty one stands for the command without any."""
+    """Return the subcommands of a command; an empty one is the command without any."""
     subcommands = _of(app[name])
     return subcommands if subcommands and app[name].default_command is None else ["", *subcommands]
 

@@ -204,7 +204,7 @@ class FakeCluster(Cluster):
 
     def _go_on(self, goal: Callable[[], bool]) -> bool:
         before = self._memory.server.store.version
-        self._memory.simulate()
+        self._memory.controllers.work()
         if self._memory.server.store.version != before or self._revive():
             return True
         if goal():
@@ -232,7 +232,7 @@ class FakeCluster(Cluster):
 
     def _plan(self) -> bool:
         """Set a timer for the next time at which a simulated controller has work. Return whether one is set."""
-        due = min((at for one in self._memory.simulators if (at := one.next_wake_up()) is not None), default=None)
+        due = self._memory.controllers.next_wake_up()
         if due is None:
             return False
         moment = (due - START).total_seconds()

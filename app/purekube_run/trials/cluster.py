@@ -23,6 +23,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.ports import PatchType
 from purekube.versions import Converter, answer_review
 from purekube_run.process.errors import CommandError
+from purekube_run.simulation.controllers import SimulatedControllers
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SOMEBODY: Final = "kubectl"
@@ -59,12 +60,14 @@ class MemoryCluster:
         self.admin = InProcessKube(self.server)
         api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
         self.workloads = DownstreamSimulator(api, behaviour, names=simulated)
-        self.simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
+        simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
+        self.controllers = SimulatedControllers(api, simulators, now)
+        """The simulated controllers; `work` lets them do what is due."""
+        self._has_flux = flux
         self.timeline: list[str] = []
         self.namespace_labels: Mapping[str, str] = {}
         """The labels of namespaces that are created because an object needs them."""
         self._simulated = tuple(simulated)
-        self._ticked = -1
 
     def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
         """Return the port for calls as the given user."""
@@ -74,7 +77,7 @@ class MemoryCluster:
         """Create CRDs, and those of the simulated controllers that are still missing then."""
         for definition in definitions:
             self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
-        flux = flux_crds() if len(self.simulators) > 1 else ()
+        flux = flux_crds() if self._has_flux else ()
         for definition in (*downstream_crds(self._simulated), *flux):
             if not self.is_defined(definition["metadata"]["name"]):
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
@@ -140,19 +143,6 @@ class MemoryCluster:
         run_sync(self.admin.delete(ref))
 
     # --- time --------------------------------------------------------------------------------------------------------
-
-    def simulate(self) -> None:
-        """Let the simulated controllers work, if anything has changed or is due."""
-        now, changed = self._time(), self._ticked != self.server.store.version
-        for simulator in self.simulators:
-            due = simulator.next_wake_up()
-            if changed or (due is not None and due <= now):
-                simulator.tick(now)
-        self._ticked = self.server.store.version
-
-    def next_work(self) -> datetime | None:
-        """Return when a simulated controller next has work, not counting regular intervals."""
-        return min((moment for one in self.simulators if (moment := one.next_work()) is not None), default=None)
 
     def say(self, what: str) -> None:
         """Add a line to the timeline."""

@@ -188,7 +188,7 @@ class BoxWorld(MemoryCluster):
     def work(self) -> None:
         """Run passes and simulated controllers until nothing is left to do at this moment. Raises HotLoop."""
         for _ in range(_MOST_PASSES):
-            self.simulate()
+            self.controllers.work()
             due = [ref for ref, at in self._due.items() if at <= self.now]
             version = self.server.store.version
             if version == self._seen and not due:
@@ -214,7 +214,7 @@ class BoxWorld(MemoryCluster):
 
     def next_moment(self) -> datetime | None:
         """Return when something is next due; None if only regular intervals are."""
-        work = self.next_work()
+        work = self.controllers.next_work()
         return min((*self._due.values(), *(() if work is None else (work,))), default=None)
 
     def settle(self, within: float = 3600.0) -> None:
