@@ -12,13 +12,6 @@ from fnmatch import fnmatchcase
 import attrs
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import (
-    CONFIG_MAP,
-    HELM_RELEASE,
-    OCI_REPOSITORY,
-    PERSISTENT_VOLUME_CLAIM,
-    SECRET,
-)
 
 
 class Ending(StrEnum):
@@ -99,7 +92,8 @@ class VeleroBehaviour:
     `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
     `plugin_seconds`. Backups in the object storage without an object get one every `sync_seconds`. `storage_locations`
     exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose objects a backup
-    contains and a restore creates again.
+    contains and a restore creates again: by default ConfigMaps, Secrets, volume claims, and each namespaced kind of a
+    CustomResourceDefinition, except Velero's own.
     """
 
     namespace: str = "velero"
@@ -113,13 +107,7 @@ class VeleroBehaviour:
     sync_seconds: float = 60.0
     default_ttl_seconds: float = 720 * 3600.0
     storage_locations: frozenset[str] = frozenset({"default"})
-    captured: tuple[Kind, ...] = (
-        CONFIG_MAP,
-        SECRET,
-        PERSISTENT_VOLUME_CLAIM,
-        OCI_REPOSITORY,
-        HELM_RELEASE,
-    )
+    captured: tuple[Kind, ...] = ()
 
 
 @attrs.frozen

@@ -25,7 +25,13 @@ from kubelab.downstream.velero_storage import Stored, at_its_end, in_storage, se
 from kubelab.simulation.effects import PassStep, list_objects
 from purekube.apimachinery.durations import go_duration, seconds_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import VELERO_BACKUP
+from purekube.apimachinery.resources import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    VELERO_BACKUP,
+)
 from purekube.apimachinery.timestamps import format_time
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
@@ -130,10 +136,24 @@ def _begin(view: ObjectView) -> PassStep[PassResult]:
 def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple[Kind, Manifest], ...]]:
     """Return every object that the backup contains, as it is when the backup begins."""
     items: list[tuple[Kind, Manifest]] = []
-    for kind in view.behaviour.velero.captured:
+    for kind in view.behaviour.velero.captured or (yield from _every_kind()):
         for namespace in _namespaces(spec):
             items += [(kind, item) for item in (yield from list_objects(kind, namespace))]
     return tuple(items)
+
+
+def _every_kind() -> PassStep[tuple[Kind, ...]]:
+    """Return the kinds that Velero would discover, apart from those that only the API server's controllers make."""
+    definitions = yield from list_objects(CUSTOM_RESOURCE_DEFINITION)
+    custom = [_kind_of(definition["spec"]) for definition in definitions]
+    others = (kind for kind in custom if kind.namespaced and kind.group != VELERO_BACKUP.group)
+    return (CONFIG_MAP, SECRET, PERSISTENT_VOLUME_CLAIM, *others)
+
+
+def _kind_of(spec: Mapping[str, Any]) -> Kind:
+    version = next(version["name"] for version in spec["versions"] if version["storage"])
+    names = spec["names"]
+    return Kind(spec["group"], version, names["kind"], names["plural"], namespaced=spec["scope"] == "Namespaced")
 
 
 def _defaulted(view: ObjectView) -> dict[str, Any]:
