@@ -123,7 +123,7 @@ def test_the_page_about_commands_has_the_options_of_each_and_no_other(name: str)
 def test_the_page_about_commands_leaves_none_out() -> None:
     described = {name.split()[0] for name in DESCRIBED}
 
-    assert described == set(re.findall(r"^│ ([a-z][a-z-]*) ", help_of(), re.MULTILINE))
+    assert described == set(re.findall(r"^  ([a-z][a-z-]*) ", help_of(), re.MULTILINE))
 
 
 def test_the_front_page_is_short() -> None:

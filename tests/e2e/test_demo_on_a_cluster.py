@@ -63,7 +63,7 @@ def test_what_was_installed_goes_again_where_the_operator_cannot_start(tmp_path:
         ended = run("demo", "--kubeconfig", kubeconfig, *_CHART)
 
         assert ended.status == 1
-        assert "create a token of ServiceAccount" in ended.err
+        assert "create token of ServiceAccount" in ended.err
         assert "taking everything away again" in ended.out
         assert [_names(url, place) for place in places] == before
 

@@ -1,4 +1,4 @@
-"""One runner serves every kind (decision 340): statuses are written in one module, and queues are made in one."""
+"""One runner serves every kind (decision 200): statuses are written in one module, and queues are made in one."""
 
 import ast
 from collections.abc import Iterator
