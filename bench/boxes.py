@@ -40,7 +40,7 @@ from purekube.boxes.decide import BoxContext, composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from purekube_run.boxes.load import load_box, runnable
-from purekube_run.trials.world import BoxWorld
+from purekube_run.simulation.world import BoxWorld
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
 CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"
@@ -95,10 +95,10 @@ def check(folder: Path) -> None:
     samples = []
     for _ in range(5):
         before = time.process_time()
-        found = load_box(str(file))
+        loaded_box = load_box(str(file))
         samples.append(time.process_time() - before)
-    assert not found.problems, found.problems
-    print(line(f"check of 20 resources, {found.examination.expressions} expressions", samples, "s", "0.3 s"))
+    assert not loaded_box.problems, loaded_box.problems
+    print(line(f"check of 20 resources, {loaded_box.examination.expressions} expressions", samples, "s", "0.3 s"))
     samples = [processor_time([str(BIN / "vworkspace-operator"), "box", "check", str(file)]) for _ in range(3)]
     print(line("the same as a command, processor time", samples, "s", "0.8 s"))
 
@@ -343,7 +343,7 @@ class Player:
 
 def is_ready(live: dict[str, Any]) -> bool:
     conditions = (live.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def webapp(name: str) -> bytes:

@@ -182,7 +182,7 @@ class Play:
         self._seen[name] = version
         self.changes[name] = self.changes.get(name, 0) + 1
         conditions = (manifest.get("status") or {}).get("conditions") or ()
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+        if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
             self.ready.setdefault(name, time.perf_counter())
 
     async def flux(self) -> None:
@@ -237,8 +237,8 @@ def told(manifest: Mapping[str, Any]) -> str:
         return "not there"
     status, generation = manifest.get("status") or {}, manifest["metadata"].get("generation")
     conditions = [
-        f"{one['type']}={one['status']}/{one.get('reason')}: {str(one.get('message'))[:160]}"
-        for one in status.get("conditions") or ()
+        f"{condition['type']}={condition['status']}/{condition.get('reason')}: {str(condition.get('message'))[:160]}"
+        for condition in status.get("conditions") or ()
     ]
     observed = status.get("observedGeneration")
     return f"generation {generation}, observed {observed}; {'; '.join(conditions) or 'no conditions'}"

@@ -83,8 +83,15 @@ async def remove_it(spec: kopf.Spec, namespace: str | None, memo: kopf.Memo, **_
 @kopf.on.event(HELM, "v2", "helmreleases")
 async def report_it(body: kopf.Body, namespace: str | None, memo: kopf.Memo, **_: Any) -> None:
     status, meta = body.get("status") or {}, body["metadata"]
-    ready = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), None)
-    owner = next((one for one in meta.get("ownerReferences") or () if one["kind"] == "ApplicationInstance"), None)
+    ready = next((condition for condition in status.get("conditions") or () if condition["type"] == "Ready"), None)
+    owner = next(
+        (
+            owner_reference
+            for owner_reference in meta.get("ownerReferences") or ()
+            if owner_reference["kind"] == "ApplicationInstance"
+        ),
+        None,
+    )
     if ready is None or owner is None or meta.get("deletionTimestamp"):
         return
     settled = ready["status"] == "True" and status.get("observedGeneration") == meta["generation"]
@@ -113,6 +120,6 @@ async def report_it(body: kopf.Body, namespace: str | None, memo: kopf.Memo, **_
     )
     if EVENTS:
         about = {**owner, "metadata": {"name": owner["name"], "namespace": namespace, "uid": owner["uid"]}}
-        for one in conditions:
-            note = f"{one['type']} is {one['status']}: {one['message']}"
-            kopf.event(about, type="Normal", reason=one["reason"], message=note)
+        for condition in conditions:
+            note = f"{condition['type']} is {condition['status']}: {condition['message']}"
+            kopf.event(about, type="Normal", reason=condition["reason"], message=note)

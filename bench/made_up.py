@@ -98,7 +98,7 @@ async def pilot() -> dict[str, Template]:
         group.cancel_scope.cancel()
     found = {}
     for kind in (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, NAMESPACE):
-        live = next(one for one in (await admin.list(kind)).items if "pilot" in json.dumps(one["metadata"]))
+        live = next(item for item in (await admin.list(kind)).items if "pilot" in json.dumps(item["metadata"]))
         applied = last_applied.get(kind, {})
         stamped = kind in (OCI_REPOSITORY, HELM_RELEASE)
         found[kind.plural] = _stamped(live, applied) if stamped else Template(json.dumps(live))
@@ -158,7 +158,7 @@ class MadeUp:
         if kind == NAMESPACE:
             return ListPage([self._object(kind, number) for number in range(len(SPACES))], "1000", "")
         if kind.plural not in self.templates:
-            if kind.crd_name in {one["metadata"]["name"] for one in self.definitions} or not kind.group:
+            if kind.crd_name in {definition["metadata"]["name"] for definition in self.definitions} or not kind.group:
                 return ListPage([], "1000", "")
             raise KindMissing(f"{kind.crd_name} is not served")
         last = min(first + limit, self.size)

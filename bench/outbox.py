@@ -93,7 +93,7 @@ def full_buffer(message: str) -> float:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     # In production every status is decoded separately, so that events share no text.
-    outbox = Outbox().put([one for number in range(CAPACITY) for one in events(1, f"{message}{number}")])
+    outbox = Outbox().put([event for number in range(CAPACITY) for event in events(1, f"{message}{number}")])
     held = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert len(outbox) == CAPACITY

@@ -168,7 +168,7 @@ def answers(url: str, process: int) -> None:
 def follow(url: str, process: int, server: ApiServer) -> None:
     """Measure the cost of changes while ten clients follow."""
     followers = [Follower(url, "/") for _ in range(FOLLOWERS)]
-    received = sum(len(str(one.next().data)) for one in followers)
+    received = sum(len(str(follower.next().data)) for follower in followers)
     before = processor(process)
     time.sleep(5.0)
     print(f"{FOLLOWERS} follow, nothing changes: {(processor(process) - before) / 5 * 100:.1f} % of a processor")
@@ -176,11 +176,11 @@ def follow(url: str, process: int, server: ApiServer) -> None:
     for number in range(CHANGES):
         tell(api, number, ready(message=f"change {number}"))
         time.sleep(0.02)
-    for one in followers:
-        received += len(str(one.until(lambda event: f"change {LAST_SEEN}" in str(event.data)).data))
+    for follower in followers:
+        received += len(str(follower.until(lambda event: f"change {LAST_SEEN}" in str(event.data)).data))
     print(f"{CHANGES} changes told to {FOLLOWERS}: {processor(process) - before:.2f} s of processor")
-    for one in followers:
-        one.close()
+    for follower in followers:
+        follower.close()
 
 
 def paints(url: str) -> None:

@@ -111,7 +111,7 @@ def measure(start: Start, objects: int) -> Measured:
         with start(on) as program:
             observer.reactions(_create(on, ["first"]), 1)
             before, names = settled(on), [f"idle-{at}" for at in range(20)]
-            idle = [found for name in names for found in observer.reactions(_create(on, [name]), 1)]
+            idle = [reaction for name in names for reaction in observer.reactions(_create(on, [name]), 1)]
             writes = (settled(on) - before) / len(names)
             before = settled(on)
             for name in names:

@@ -87,7 +87,10 @@ class Growth:
     def instance_seen(self, manifest: Mapping[str, Any]) -> None:
         name, status = manifest["metadata"]["name"], manifest.get("status") or {}
         self.generations[name] = status.get("observedGeneration", 0)
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()):
+        if any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in status.get("conditions") or ()
+        ):
             self.ready.add(name)
 
     async def flux(self) -> None:
@@ -245,7 +248,7 @@ async def grown(on: Stage, sizes: Sequence[int], shards: int) -> None:
         for size in sizes:
             results.append(await _at(on, growth, size, empty))
             print(f"at {size:,}: {attrs.asdict(results[-1])}", flush=True)
-        print_table([f"{one.size:,}" for one in results], GROWN_ROWS, results)
+        print_table([f"{result.size:,}" for result in results], GROWN_ROWS, results)
         if shards > 1:
             await _sharded(on, growth, shards)
         for task in tasks:
@@ -263,8 +266,8 @@ async def _at(on: Stage, growth: Growth, size: int, empty: float) -> Grown:
     server, written = on.server_processor_seconds(), on.writes(but=MARKER)
     began = time.perf_counter()
     with operator(on) as again:
-        wanted = await growth.touch()
-        await growth.until(lambda: growth.generations[MARKER] >= wanted)
+        desired = await growth.touch()
+        await growth.until(lambda: growth.generations[MARKER] >= desired)
         acts = time.perf_counter() - began
         await growth.until(lambda: again.reconciles() >= size and again.idle())
         looked = time.perf_counter() - began
@@ -366,7 +369,7 @@ def simulated(sizes: Sequence[int], shards: int) -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Row], results: Sequence[Any]) -> None:
     print(f"\n| what | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for what, cell in rows:
-        print(f"| {what} | {' | '.join(cell(one) for one in results)} |")
+        print(f"| {what} | {' | '.join(cell(result) for result in results)} |")
 
 
 def sizes_of(text: str) -> list[int]:

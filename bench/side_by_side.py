@@ -58,7 +58,9 @@ def is_ready(manifest: Mapping[str, Any]) -> bool:
     """
     status = manifest.get("status") or {}
     current = status.get("observedGeneration", 0) == manifest["metadata"]["generation"]
-    return current and any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return current and any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
 
 
 @attrs.define
@@ -97,9 +99,9 @@ class Observer:
         with self.news:
             if is_ready(manifest):
                 self.ready.setdefault(name, at)
-            for one in (manifest.get("status") or {}).get("conditions") or ():
-                if one["type"] == "Ready":
-                    self.generations.setdefault(f"{name}@{one.get('observedGeneration', 0)}", at)
+            for condition in (manifest.get("status") or {}).get("conditions") or ():
+                if condition["type"] == "Ready":
+                    self.generations.setdefault(f"{name}@{condition.get('observedGeneration', 0)}", at)
             self.news.notify_all()
 
     def wait(self, names: Sequence[str]) -> None:
@@ -186,10 +188,10 @@ def _restart(on: Stage, client: Client, seen: Observer, start: Start, found: Mea
     before, began = on.writes(but=TOUCHED), time.perf_counter()
     with started(start, on) as program:
         _apply(client, TOUCHED, "1.0.1")
-        wanted = f"{TOUCHED}@2"
+        desired = f"{TOUCHED}@2"
         with seen.news:
-            assert seen.news.wait_for(lambda: wanted in seen.generations, PATIENCE), "the restart was never over"
-        found.restart_seconds = seen.generations[wanted] - began
+            assert seen.news.wait_for(lambda: desired in seen.generations, PATIENCE), "the restart was never over"
+        found.restart_seconds = seen.generations[desired] - began
         time.sleep(3)
         found.restart_writes = on.writes(but=TOUCHED) - before
         found.settled_peak = program.peak_megabytes()

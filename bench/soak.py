@@ -110,9 +110,9 @@ class Changes:
         kind = APPLICATION_INSTANCE
         items = msgspec.json.decode(self.client.send("GET", f"/apis/{kind.api_version}/{kind.plural}"))["items"]
         current = [
-            one
-            for one in items
-            if is_ready(one) and one["status"].get("observedGeneration") == one["metadata"]["generation"]
+            item
+            for item in items
+            if is_ready(item) and item["status"].get("observedGeneration") == item["metadata"]["generation"]
         ]
         return len(items) == len(current) == len(self.alive)
 

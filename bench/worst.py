@@ -73,7 +73,9 @@ LARGE = "large"
 STORM = 8
 """The number of connections at one time."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
-STARTED = frozenset(one.name for one in ENGINES if not template(one.of).needs_approval and one.of != "restore.snapshot")
+STARTED = frozenset(
+    engine.name for engine in ENGINES if not template(engine.of).needs_approval and engine.of != "restore.snapshot"
+)
 """The growers of engines whose Operations start without approval here."""
 EVERY = 0.1
 SETTLES = 0.5
@@ -266,7 +268,7 @@ def run_of(client: Client, grower: EngineGrower, number: int) -> ObjectRef:
     while time.monotonic() < limit:
         status = json.loads(client.send("GET", path_of(OPERATION, name))).get("status") or {}
         if (made := status.get("engineRef") or {}).get("uid"):
-            kind = next(one for one in engine_kinds() if one.kind == made["kind"])
+            kind = next(kind for kind in engine_kinds() if kind.kind == made["kind"])
             return ObjectRef(kind, made["namespace"], made["name"])
         time.sleep(0.05)
     raise TimeoutError(f"{name} ({grower.of}) never ran: {status}")
@@ -297,7 +299,7 @@ def storm_of(url: str, authority: str) -> None:
     """Send reviews of the worst objects over several connections at once: updates with and without a new spec."""
     trust = ssl.create_default_context(cadata=authority)
     objects = [one.make(one.full) for one in INSTANCES]
-    bodies = [review(one, before) for one in objects for before in (one, {**one, "spec": {"suspend": True}})]
+    bodies = [review(obj, before) for obj in objects for before in (obj, {**obj, "spec": {"suspend": True}})]
 
     def ask(number: int) -> None:
         for at in range(len(bodies)):
@@ -407,7 +409,7 @@ def rows(program: Program, probes: Probes, acts: Acts) -> list[Row]:
 
 
 def statuses(client: Client) -> Acts:
-    return [(one.name, partial(said, client, one, RELEASE)) for one in STATUSES]
+    return [(status.name, partial(said, client, status, RELEASE)) for status in STATUSES]
 
 
 def measure(only: str) -> list[Row]:
@@ -429,13 +431,15 @@ def measure(only: str) -> list[Row]:
             ) as probes,
         ):
             target(client)
-            objects = [(APPLICATION_INSTANCE, one) for one in INSTANCES] + [(OPERATION, one) for one in OPERATIONS]
+            objects = [(APPLICATION_INSTANCE, one) for one in INSTANCES] + [
+                (OPERATION, operation) for operation in OPERATIONS
+            ]
             acts: Acts = [
                 (one.name, partial(written, client, kind, one, number)) for number, (kind, one) in enumerate(objects)
             ]
             acts += statuses(client)
-            runs = [one for one in ENGINES if one.name in STARTED and not one.beside(1, "")]
-            acts += [(one.name, partial(engine_said, client, one, number)) for number, one in enumerate(runs)]
+            runs = [engine for engine in ENGINES if engine.name in STARTED and not engine.beside(1, "")]
+            acts += [(engine.name, partial(engine_said, client, engine, number)) for number, engine in enumerate(runs)]
             acts.append(("a storm of reviews", partial(storm, webhooks, made.authority.decode())))
             ports = {"probes": (metrics, ""), "webhooks": (webhooks, made.authority.decode())}
             acts += [(name, partial(crowd, *ports[port], at, count)) for name, (port, at, count) in CROWDS.items()]

@@ -6,29 +6,29 @@ python examples/simulation.py
 from functools import partial
 
 from purekube.apimachinery.resources import HELM_RELEASE
-from purekube_run.simulation.connection import Write
+from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.laws import Laws
-from vworkspace_app.simulation.run import Outcome, perform
+from vworkspace_app.simulation.run import SimulationOutcome, perform
 from vworkspace_app.simulation.script import draw
 from vworkspace_app.simulation.shrinking import shrink
-from vworkspace_app.simulation.world import World
+from vworkspace_app.simulation.world import SimulatedWorld
 
 SEED = 7
 
 
-def my_world(world: World, laws: Laws) -> None:
+def my_world(world: SimulatedWorld, laws: Laws) -> None:
     """Add a fault, each replica is killed after 100 s; and a law, no release is written after 5 minutes."""
     for replica in world.replicas:
         world.loop.call_later(100, replica.kill, "my fault")
 
-    def freeze(write: Write) -> None:
+    def freeze(write: ObservedWrite) -> None:
         late = write.request.kind == HELM_RELEASE and write.at > 300
         laws.check("FREEZE", "no release after five minutes", write.request.ref, not late, "it was written")
 
     world.on_write.append(freeze)
 
 
-def main() -> Outcome:
+def main() -> SimulationOutcome:
     """Run ten minutes of three instances, and make the failing run as small as it gets."""
     run = partial(perform, prepare=my_world)
     failing = run(draw(SEED, seconds=600, instances=3, replicas=2, faults=("watch-cut", "api-error")))

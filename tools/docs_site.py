@@ -52,16 +52,16 @@ def page_text(root: Path, page: Path, generated: Path | None = None) -> str:
     there = {str(each) for each in pages(root)}
 
     def link(match: re.Match[str]) -> str:
-        picture, text, target = match.groups()
+        object_graph, text, target = match.groups()
         path, _, anchor = target.partition("#")
         if "://" in target or not path:
             return match.group()
-        wanted = (root / page.parent / path).resolve().relative_to(root)
-        if wanted.suffix == "" and str(wanted / "README.md") in there:
+        desired = (root / page.parent / path).resolve().relative_to(root)
+        if desired.suffix == "" and str(desired / "README.md") in there:
             path = f"{path.rstrip('/')}/README.md"
-            return f"{picture}[{text}]({path}{f'#{anchor}' if anchor else ''})"
-        is_there = str(wanted) in there or str(wanted) == "LICENSE"
-        is_file = (root / wanted).is_file() and wanted.parts[0] in _WHOLE
+            return f"{object_graph}[{text}]({path}{f'#{anchor}' if anchor else ''})"
+        is_there = str(desired) in there or str(desired) == "LICENSE"
+        is_file = (root / desired).is_file() and desired.parts[0] in _WHOLE
         return match.group() if is_there or is_file else text
 
     return "".join(

@@ -18,8 +18,8 @@ from tools.metrics_page import metrics_page
 from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
 from vworkspace_app.install.alerts import alerts_file
-from vworkspace_app.install.kustomize import bases
-from vworkspace_app.settings import shown
+from vworkspace_app.install.kustomize import kustomize_bases
+from vworkspace_app.settings import printing
 from vworkspace_core.api.crd import crd_manifests
 
 
@@ -29,7 +29,7 @@ def generated_files() -> Mapping[str, str]:
     crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
     return {
         **crds,
-        **bases(),
+        **kustomize_bases(),
         **chart(),
         **{f"docs/schemas/{name}": dump([schema], Format.JSON) for name, schema in editor_schemas().items()},
         "docs/conditions.md": markdown(),
@@ -37,7 +37,7 @@ def generated_files() -> Mapping[str, str]:
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),
         "docs/schemas/operatorbox-crd.yaml": dump([crd_document()], Format.YAML),
         "docs/expressions.md": expressions_page(),
-        "docs/settings.md": shown.markdown(),
+        "docs/settings.md": printing.markdown(),
         "docs/metrics.md": metrics_page(),
         "docs/observability/alerts.yaml": alerts_file(),
         "docs/observability/grafana-dashboard.json": dashboard(),

@@ -27,7 +27,7 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.contract import EngineTemplate
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
 
 _CLUSTER: Final = "cluster-prod-1"
 _NS: Final = "org-myteam"
@@ -73,7 +73,7 @@ _HOOK: Final = {
 }
 
 
-def example(template: Template, change: Mapping[str, Any] | None = None) -> Operation:
+def example(template: OperationTemplate, change: Mapping[str, Any] | None = None) -> Operation:
     """Return an Operation of a template, approved if that is required; `change` overrides its parameters."""
     name = _TITLES.get(template.type, template.type.lower())
     spec: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _metadata(name: str, uid: str) -> dict[str, Any]:
     return {"name": name, "namespace": _NS, "labels": labels, **server}
 
 
-def observed(template: Template) -> OperationObserved:
+def observed(template: OperationTemplate) -> OperationObserved:
     """Return a cluster in which nothing blocks an Operation of the template."""
     labels = {
         "app.vworkspace.io/managed-by": "control-plane",
@@ -122,7 +122,7 @@ def observed(template: Template) -> OperationObserved:
     return OperationObserved(gate, {ObjectRef(NAMESPACE, None, _NS): gate, **objects})
 
 
-def _target(template: Template) -> Manifest:
+def _target(template: OperationTemplate) -> Manifest:
     meta = _metadata(TARGET.name, _TARGET_UID)
     meta["annotations"] = {f"ops.vworkspace.io/{template.capability}": template.engine}
     chart = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": "6.6.0"}

@@ -22,7 +22,7 @@ from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.lifecycle import engine_ref_of
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
 
 _INTRODUCTION = """\
 # Operations
@@ -109,7 +109,7 @@ def _engine(engine: Engine) -> Iterator[str]:
         yield from _table(engine, templates, names, rows)
 
 
-def _template(template: Template) -> Iterator[str]:
+def _template(template: OperationTemplate) -> Iterator[str]:
     yield from ("", f"### {template.name}", "")
     facts = [f"type `{template.type}`", f"annotation `ops.vworkspace.io/{template.capability}: {template.engine}`"]
     facts += ["needs approval"] if template.needs_approval else []
@@ -126,7 +126,7 @@ def _yaml(data: Mapping[str, Any]) -> list[str]:
     return ["```yaml", *dump([data], Format.YAML).splitlines(), "```"]
 
 
-def _started(template: Template) -> tuple[Operation, Start]:
+def _started(template: OperationTemplate) -> tuple[Operation, Start]:
     """Return the example as running, and how it was started."""
     operation = example(template)
     start = start_or_unmet(operation, observed(template), CONTEXT)
@@ -143,7 +143,7 @@ def _started(template: Template) -> tuple[Operation, Start]:
     return attrs.evolve(operation, status=status), start
 
 
-def _created(template: Template) -> Iterator[str]:
+def _created(template: OperationTemplate) -> Iterator[str]:
     operation, start = _started(template)
     if start.objects:
         yield from ("creates:", "", *_yaml(start.objects[0].manifest))
@@ -153,7 +153,7 @@ def _created(template: Template) -> Iterator[str]:
     yield from ("", *_yaml({"outputs": outputs}))
 
 
-def _refusals(template: Template) -> Iterator[str]:
+def _refusals(template: OperationTemplate) -> Iterator[str]:
     for change in EXAMPLES[template.name].refused:
         refusal = start_or_unmet(example(template, change), observed(template), CONTEXT)
         if isinstance(refusal, Start) or refusal.accepted is not False:
@@ -161,7 +161,7 @@ def _refusals(template: Template) -> Iterator[str]:
         yield f"`{json.dumps(change)[1:-1]}`: `{refusal.reason}`, {refusal.message}"
 
 
-def _table(engine: Engine, templates: Sequence[Template], names: str, rows: tuple[Row, ...]) -> Iterator[str]:
+def _table(engine: Engine, templates: Sequence[OperationTemplate], names: str, rows: tuple[Row, ...]) -> Iterator[str]:
     yield from ("", f"### Status of {names.replace(', ', ' and ')}", "")
     yield from ("| it shows | phase | conditions | outputs | meaning |", "|---|---|---|---|---|")
     shown_kinds = names.split(", ")
@@ -175,7 +175,7 @@ def _table(engine: Engine, templates: Sequence[Template], names: str, rows: tupl
         yield f"| {shown} | {status['phase']} | {conditions} | {', '.join(outputs)} | {row.meaning} |"
 
 
-def _status_in(row: Row, engine: Engine, template: Template) -> Mapping[str, Any]:
+def _status_in(row: Row, engine: Engine, template: OperationTemplate) -> Mapping[str, Any]:
     """Return the Operation's status that is decided for the sample of a row."""
     operation, start = _started(template)
     scheduled = example(template, {"schedule": "0 3 * * *"})
@@ -191,10 +191,10 @@ def _status_in(row: Row, engine: Engine, template: Template) -> Mapping[str, Any
     return status
 
 
-def _live(template: Template, start: Start) -> tuple[Kind, Manifest]:
+def _live(template: OperationTemplate, start: Start) -> tuple[Kind, Manifest]:
     """Return the engine object as it was created; the target for an engine without one."""
     if not start.objects:
         return APPLICATION_INSTANCE, observed(template).objects[TARGET]
-    wanted = start.objects[0]
-    meta = {**metadata(wanted.manifest), "uid": "object-uid", "resourceVersion": "1"}
-    return wanted.kind, {**wanted.manifest, "metadata": meta}
+    obj = start.objects[0]
+    meta = {**metadata(obj.manifest), "uid": "object-uid", "resourceVersion": "1"}
+    return obj.kind, {**obj.manifest, "metadata": meta}

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from purekube.controller.blocked_pass import BlockedCause
+from purekube.controller.reconcile_error import ReconcileErrorCause
 from vworkspace_core.api.reasons import ClusterReason, InstanceReason, OperationReason
 
 _CORE: Final = Path(__file__).resolve().parents[1] / "core"
@@ -15,7 +15,7 @@ _KINDS: Final[Mapping[type[StrEnum], tuple[str, ...]]] = {
     InstanceReason: ("ApplicationInstance",),
     OperationReason: ("Operation",),
     ClusterReason: ("Cluster",),
-    BlockedCause: ("ApplicationInstance", "Operation"),
+    ReconcileErrorCause: ("ApplicationInstance", "Operation"),
 }
 _DECIDING: Final = (
     "purekube/controller",

@@ -13,7 +13,7 @@ from typing import Any
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.terminal import VisibleStream
-from vworkspace_app.missing_packages import answered, lacking
+from vworkspace_app.missing_packages import answered, install_hint
 
 _ESCAPED = "vworkspace.escaped"
 
@@ -70,12 +70,14 @@ def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
     """Print the error and return the exit status; None for a defect, which shows its traceback."""
     match error:
         case CommandError():
-            return _told(error.message, error.status)
+            return _print_error(error.message, error.status)
         case ImportError():
-            problem = lacking(error) or lacking(error.__cause__)  # the parser wraps what importing a command raises
-            return None if problem is None else _told(problem, FAILURE)
+            problem = install_hint(error) or install_hint(
+                error.__cause__
+            )  # the parser wraps what importing a command raises
+            return None if problem is None else _print_error(problem, FAILURE)
         case KeyboardInterrupt():
-            return _told("interrupted", INTERRUPTED)
+            return _print_error("interrupted", INTERRUPTED)
         case BrokenPipeError():
             # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,10 +91,10 @@ def _misused(error: BaseException) -> int | None:
     from vworkspace_app.commands.misuse import misuse
 
     problem = misuse(error)
-    return None if problem is None else _told(problem, USAGE)
+    return None if problem is None else _print_error(problem, USAGE)
 
 
-def _told(message: str, status: int) -> int:
+def _print_error(message: str, status: int) -> int:
     print(f"error: {message}", file=sys.stderr)
     return status
 

@@ -63,7 +63,7 @@ GROUPS: Final = {
 COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 
 
-def lacking(error: BaseException | None) -> str | None:
+def install_hint(error: BaseException | None) -> str | None:
     """Return what to install if `error` says that a package is missing; None for others, and for our own modules."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None

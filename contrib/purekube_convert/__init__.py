@@ -10,27 +10,27 @@ from purekube.apimachinery.problems import Problem, ValidationProblems
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import Schemas
 from purekube_convert.katalog import convert_katalog
-from purekube_convert.result import Conversion, ConvertedBox
+from purekube_convert.result import ConversionResult, ConvertedBox
 from purekube_convert.rgd import convert_definition
 
-__all__ = ["Conversion", "ConvertedBox", "convert", "definition_files"]
+__all__ = ["ConversionResult", "ConvertedBox", "convert", "definition_files"]
 
 
 def convert(
     document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
-) -> Conversion:
+) -> ConversionResult:
     """Convert a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
     if not isinstance(document, Mapping):
-        return Conversion((), (Problem("", "must be an object"),))
+        return ConversionResult((), (Problem("", "must be an object"),))
     if document.get("kind") == "ResourceGraphDefinition":
         return _looked_over(convert_definition(document, Schemas() if known is None else known))
     if "operatorBox" in document or document.get("kind") == "Katalog":
         return _looked_over(convert_katalog(document, crds or {}))
     told = "is neither a Katalog of Orkestra nor a ResourceGraphDefinition of kro"
-    return Conversion((), (Problem("", told),))
+    return ConversionResult((), (Problem("", told),))
 
 
-def _looked_over(conversion: Conversion) -> Conversion:
+def _looked_over(conversion: ConversionResult) -> ConversionResult:
     """Add problems in the form of a box, which come from what could not be converted, unless others are reported."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
@@ -38,7 +38,7 @@ def _looked_over(conversion: Conversion) -> Conversion:
             read_box(made.box)
         except ValidationProblems as error:
             told += [Problem("", f"the box {made.name!r} is not right: {problem}") for problem in error.problems]
-    return Conversion(conversion.boxes, tuple(told))
+    return ConversionResult(conversion.boxes, tuple(told))
 
 
 def definition_files(document: Any) -> tuple[str, ...]:

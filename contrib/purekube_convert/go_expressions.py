@@ -12,7 +12,7 @@ import msgspec
 
 from purekube.cel.names import escape
 from purekube.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
-from purekube_convert.go_template import Call, Constant, If, Node, Part, Path, TemplateError, parse_template
+from purekube_convert.go_template import GoCall, GoConstant, If, Node, Part, Path, TemplateError, parse_template
 
 _ZERO: Final = {"string": "''", "int": "0", "double": "0.0", "bool": "false", "list": "[]", "map": "{}"}
 _MOST_PARTS: Final = 64
@@ -41,7 +41,7 @@ class Value:
 
 
 @attrs.frozen
-class Scope:
+class TemplateScope:
     """The roots of a template's paths: the parent, its children by the keys of Orkestra, items of a loop."""
 
     parent: CelType = DYN
@@ -51,7 +51,7 @@ class Scope:
     """Keys of children that mean no single object, with the reason."""
 
 
-def expression_of_path(steps: Sequence[str], scope: Scope) -> Value:
+def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
     """Return the value at a path such as `spec.image`. Raises TemplateError for a path that a box does not have."""
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")
@@ -65,7 +65,7 @@ def expression_of_path(steps: Sequence[str], scope: Scope) -> Value:
     return _walk(Value("self", scope.parent), steps)
 
 
-def _child(steps: Sequence[str], scope: Scope) -> Value:
+def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
     if not steps:
         raise TemplateError(".children has no counterpart: name one, as in .children.deployment")
     key = steps[0].lower()
@@ -90,17 +90,17 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
     return at
 
 
-def expression_of(node: Node, scope: Scope) -> Value:
+def expression_of(node: Node, scope: TemplateScope) -> Value:
     """Return a pipeline as an expression. Raises TemplateError."""
     match node:
-        case Constant(value):
+        case GoConstant(value):
             return constant(value)
         case Path(steps, None):
             return expression_of_path(steps, scope)
         case Path(steps, of):
             assert of is not None
             return _walk(expression_of(of, scope), steps, waits=True)
-        case Call(name, arguments):
+        case GoCall(name, arguments):
             if name == "index" and len(arguments) == 2 and (chosen := _named_child(arguments, scope)) is not None:
                 return chosen
             made = _FUNCTIONS.get(name)
@@ -109,10 +109,10 @@ def expression_of(node: Node, scope: Scope) -> Value:
             return made(name, [expression_of(argument, scope) for argument in arguments])
 
 
-def _named_child(arguments: Sequence[Node], scope: Scope) -> Value | None:
+def _named_child(arguments: Sequence[Node], scope: TemplateScope) -> Value | None:
     """Return the child of `index .children.deployments "name"`: ids are registered as `deployments.name`."""
     match arguments:
-        case (Path(("children", kind), None), Constant(str(name))):
+        case (Path(("children", kind), None), GoConstant(str(name))):
             key = f"{kind.lower()}.{name}"
             if key not in scope.children:
                 raise TemplateError(f"no child is known under the name {name!r}")
@@ -150,7 +150,7 @@ def as_text(value: Value) -> Value:
     return Value(f"string({value.text})", STRING)
 
 
-def truth(value: Value) -> Value:
+def truthiness(value: Value) -> Value:
     """Return the condition for what counts as true in Go: not empty, not 0, not false."""
     known = value.sure
     match value.type.name:
@@ -167,15 +167,15 @@ def truth(value: Value) -> Value:
     raise TemplateError(f"whether {value.text} counts as true depends on its type, which is not known")
 
 
-def converted(value: Value, wanted: str) -> Value:
+def converted(value: Value, desired: str) -> Value:
     """Return `value` converted to its field's type: `int`, `bool`, `string`, or any type if `wanted` is empty."""
-    if wanted == "string":
+    if desired == "string":
         return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
-    if not wanted or value.type.name == wanted:
+    if not desired or value.type.name == desired:
         return value
     if value.maybe:
-        return Value(f"{value.bare}.optMap(v, {wanted}(v))", CelType(wanted), True)
-    return Value(f"{wanted}({value.text})", CelType(wanted))
+        return Value(f"{value.bare}.optMap(v, {desired}(v))", CelType(desired), True)
+    return Value(f"{desired}({value.text})", CelType(desired))
 
 
 # --- whole texts ------------------------------------------------------------------------------------------------------
@@ -186,25 +186,25 @@ def is_template(text: str) -> bool:
     return "{{" in text
 
 
-def converted_text(text: str, scope: Scope, wanted: str = "string") -> Any:
+def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> Any:
     """Convert a value of a Katalog: to a constant, one whole expression, or a text with expressions in it.
 
     Raises TemplateError.
     """
     if not is_template(text):
-        return _literal(text, wanted)
+        return _literal(text, desired)
     parts = parse_template(text)
     if len(parts) > _MOST_PARTS:
         raise TemplateError(f"a value has at most {_MOST_PARTS} parts, this one has {len(parts)}")
     if len(parts) == 1:
-        return f"${{{converted(_part(parts[0], scope), wanted).text}}}"
-    if wanted not in ("string", ""):
-        return f"${{{wanted}({_joined(parts, scope).text})}}"
+        return f"${{{converted(_part(parts[0], scope), desired).text}}}"
+    if desired not in ("string", ""):
+        return f"${{{desired}({_joined(parts, scope).text})}}"
     pieces = (part.replace("${", "$${") if isinstance(part, str) else _piece(part, scope) for part in parts)
     return "".join(pieces)
 
 
-def expression_of_text(text: str, scope: Scope) -> Value:
+def expression_of_text(text: str, scope: TemplateScope) -> Value:
     """Return a whole text as one expression. Raises TemplateError."""
     if not is_template(text):
         return constant(text)
@@ -212,8 +212,8 @@ def expression_of_text(text: str, scope: Scope) -> Value:
     return _part(parts[0], scope) if len(parts) == 1 else _joined(parts, scope)
 
 
-def _literal(text: str, wanted: str) -> Any:
-    match wanted:
+def _literal(text: str, desired: str) -> Any:
+    match desired:
         case "int":
             if not text.strip().lstrip("-").isdecimal():
                 raise TemplateError(f"must be a whole number, not {text[:40]!r}")
@@ -225,16 +225,16 @@ def _literal(text: str, wanted: str) -> Any:
     return text.replace("${", "$${")
 
 
-def _piece(part: Part, scope: Scope) -> str:
+def _piece(part: Part, scope: TemplateScope) -> str:
     return f"${{{as_text(_part(part, scope)).text}}}"
 
 
-def _part(part: Part, scope: Scope) -> Value:
+def _part(part: Part, scope: TemplateScope) -> Value:
     match part:
         case str():
             return constant(part)
         case If(condition, positive, negative):
-            chosen = truth(expression_of(condition, scope))
+            chosen = truthiness(expression_of(condition, scope))
             yes, no = _joined(positive, scope), _joined(negative, scope)
             if yes.type != no.type:
                 yes, no = as_text(yes), as_text(no)
@@ -243,7 +243,7 @@ def _part(part: Part, scope: Scope) -> Value:
             return expression_of(part, scope)
 
 
-def _joined(parts: Sequence[Part], scope: Scope) -> Value:
+def _joined(parts: Sequence[Part], scope: TemplateScope) -> Value:
     if len(parts) == 1:
         return _part(parts[0], scope)
     values = [as_text(_part(part, scope)) for part in parts]
@@ -296,13 +296,13 @@ def _logical(sign: str) -> _Maker:
     def made(name: str, arguments: list[Value]) -> Value:
         if not arguments:
             raise TemplateError(f"{name} takes arguments")
-        return Value(f" {sign} ".join(truth(a).bare for a in arguments), BOOL, atom=len(arguments) == 1)
+        return Value(f" {sign} ".join(truthiness(a).bare for a in arguments), BOOL, atom=len(arguments) == 1)
 
     return made
 
 
 def _negated(value: Value) -> Value:
-    return Value(f"!{truth(value).bare}", BOOL)
+    return Value(f"!{truthiness(value).bare}", BOOL)
 
 
 def _or_default(value: Value, other: Value) -> Value:
@@ -325,7 +325,7 @@ def _ternary(condition: Value, positive: Value, negative: Value) -> Value:
         positive, negative = _alike(positive, negative)
     if positive.type != negative.type:
         positive, negative = as_text(positive), as_text(negative)
-    text = f"{truth(condition).bare} ? {positive.sure.bare} : {negative.sure.bare}"
+    text = f"{truthiness(condition).bare} ? {positive.sure.bare} : {negative.sure.bare}"
     return Value(text, positive.type, atom=False)
 
 
@@ -390,7 +390,7 @@ _FUNCTIONS: Final[Mapping[str, _Maker]] = {
     "or": _logical("||"),
     "not": _taking(1, _negated),
     "empty": _taking(1, _negated),
-    "notEmpty": _taking(1, truth),
+    "notEmpty": _taking(1, truthiness),
     "default": _taking(2, _or_default),
     "coalesce": _coalesce,
     "ternary": _taking(3, _ternary),

@@ -34,7 +34,7 @@ class TemplateError(ValueError):
 
 
 @attrs.frozen
-class Constant:
+class GoConstant:
     """A text, a number, true, false or nil."""
 
     value: str | int | float | bool | None
@@ -49,14 +49,14 @@ class Path:
 
 
 @attrs.frozen
-class Call:
+class GoCall:
     """A function with its arguments; a value piped into it is the last one."""
 
     name: str
     arguments: tuple["Node", ...]
 
 
-Node: TypeAlias = Constant | Path | Call
+Node: TypeAlias = GoConstant | Path | GoCall
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class If:
     negative: tuple["Part", ...]
 
 
-Part: TypeAlias = str | Constant | Path | Call | If
+Part: TypeAlias = str | GoConstant | Path | GoCall | If
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
@@ -217,7 +217,7 @@ class _Parser:
             arguments: list[Node] = []
             while (operand := self._operand(depth)) is not None:
                 arguments.append(operand)
-            return Call(text, (*arguments, *(() if piped is None else (piped,))))
+            return GoCall(text, (*arguments, *(() if piped is None else (piped,))))
         operand = self._operand(depth)
         if operand is None:
             raise TemplateError(f"expected a path, a function or a constant in {self._text[:80]!r}")
@@ -241,14 +241,14 @@ class _Parser:
             case "path":
                 return Path(tuple(text.split(".")[1:]) if text != "." else ())
             case "text":
-                return Constant(_unquoted(text))
+                return GoConstant(_unquoted(text))
             case "raw":
-                return Constant(text[1:-1])
+                return GoConstant(text[1:-1])
             case "number":
-                return Constant(float(text) if "." in text else int(text))
+                return GoConstant(float(text) if "." in text else int(text))
         if text in _CONSTANTS:
-            return Constant(_CONSTANTS[text])
-        return Call(text, ())
+            return GoConstant(_CONSTANTS[text])
+        return GoCall(text, ())
 
     def _field_of(self, node: Node) -> Node:
         kind, text = self._peek() or ("", "")

@@ -16,11 +16,11 @@ from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import Schemas
 from purekube.cel.types import DYN, CelType
 from purekube_convert.definitions import type_of_definition
-from purekube_convert.go_expressions import Scope, Value, converted, expression_of_path, expression_of_text
+from purekube_convert.go_expressions import TemplateScope, Value, converted, expression_of_path, expression_of_text
 from purekube_convert.go_template import TemplateError
-from purekube_convert.katalog_gates import Conditions, conditions
-from purekube_convert.katalog_resources import ALIASES, FORMS, Entry, Form, Surroundings, filled
-from purekube_convert.result import BoxPath, Conversion, ConvertedBox, Problems
+from purekube_convert.katalog_conditions import KatalogConditions, conditions
+from purekube_convert.katalog_resources import ALIASES, FORMS, EntryContext, KatalogEntry, KatalogList, filled
+from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
 _NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
@@ -59,7 +59,7 @@ _LONGEST_NAME: Final = 512
 
 
 @attrs.frozen
-class _Said:
+class _Setting:
     """A setting of an operator, and its path."""
 
     value: Any
@@ -71,10 +71,10 @@ class _Declared:
     """One entry of a block: its place, its form, and the name that the box gives it."""
 
     block: str
-    form: Form
+    form: KatalogList
     raw: Mapping[str, Any]
     path: str
-    shared: _Said
+    shared: _Setting
     """The gates `when` and `or` of the whole block."""
     id: str = ""
 
@@ -84,16 +84,16 @@ class _Declared:
         return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
 
 
-def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> Conversion:
+def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> ConversionResult:
     """Convert a Katalog. `crds` are the definitions that it names, by the name of their file."""
     problems = Problems()
     boxes = [_Katalog(name, place, said, crds, problems).box() for name, place, said in _entries(document, problems)]
     if not boxes:
         problems.add("", "declares no operatorBox")
-    return Conversion(tuple(boxes), problems.all())
+    return ConversionResult(tuple(boxes), problems.all())
 
 
-def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Said]]]:
+def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Setting]]]:
     """Yield every operator of the file: its name, its path, and all its settings in one mapping."""
     if isinstance(document.get("operatorBox"), Mapping):
         yield "", "operatorBox", _flat(document, "", problems)
@@ -113,9 +113,9 @@ def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[
             problems.add(path, "must be an object")
 
 
-def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Said]:
+def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Setting]:
     """Return the settings of one operator from either layout: next to `operatorBox`, in it, and in its sections."""
-    out: dict[str, _Said] = {}
+    out: dict[str, _Setting] = {}
     pending = [(raw, path)]
     while pending:
         mapping, place = pending.pop(0)
@@ -127,7 +127,7 @@ def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _S
                 else:
                     problems.add(at, "must be an object")
             elif place or key not in ("apiVersion", "kind", "metadata"):
-                out[str(key)] = _Said(value, at)
+                out[str(key)] = _Setting(value, at)
     return out
 
 
@@ -135,10 +135,15 @@ class _Katalog:
     """One operator of a Katalog, during its conversion to a box."""
 
     def __init__(
-        self, name: str, place: str, said: dict[str, _Said], crds: Mapping[str, Mapping[str, Any]], problems: Problems
+        self,
+        name: str,
+        place: str,
+        settings: dict[str, _Setting],
+        crds: Mapping[str, Mapping[str, Any]],
+        problems: Problems,
     ) -> None:
         self._place = place
-        self._said = said
+        self._said = settings
         self._problems = problems
         self._notes: dict[BoxPath, str] = {}
         self._used: dict[str, str] = {}
@@ -150,9 +155,9 @@ class _Katalog:
         self._name = name or _name_of(self._crd) or "box"
         self._parent = type_of_definition(self._crd)
 
-    def _take(self, key: str) -> _Said:
+    def _take(self, key: str) -> _Setting:
         """Return the setting under a key, and remove it from those left."""
-        return self._said.pop(key, _Said(None, ""))
+        return self._said.pop(key, _Setting(None, ""))
 
     def box(self) -> ConvertedBox:
         """Return the box of this operator."""
@@ -162,7 +167,7 @@ class _Katalog:
         blocks = {block: self._block(block) for block in ("onCreate", "onReconcile", "onDelete")}
         declared = _named([entry for block in ("onCreate", "onReconcile") for entry in blocks[block]], self._used)
         known, unclear = _children(declared)
-        scope = Scope(self._parent, known, unclear=unclear)
+        scope = TemplateScope(self._parent, known, unclear=unclear)
         resources = [self._resource(entry, position, scope, declared) for position, entry in enumerate(declared)]
         spec = filled(
             crd=crd,
@@ -171,7 +176,7 @@ class _Katalog:
             deletion=self._deletion(blocks["onDelete"], scope),
             status=self._status(scope),
         )
-        self._tell_rest()
+        self._report_unread()
         box = {"apiVersion": API_VERSION, "kind": "OperatorBox", "metadata": {"name": self._name}, "spec": spec}
         return ConvertedBox(self._name, box, None, self._notes)
 
@@ -182,7 +187,7 @@ class _Katalog:
             return None
         return None if said.value is None else str(said.value)
 
-    def _tell_rest(self) -> None:
+    def _report_unread(self) -> None:
         for key, said in self._said.items():
             if key not in _NEEDLESS or said.value is False:
                 self._problems.add(said.path, _REASONS.get(key, _UNKNOWN))
@@ -197,7 +202,7 @@ class _Katalog:
         if not isinstance(raw, Mapping):
             self._problems.add(place, "must be an object")
             return []
-        shared = _Said({key: raw[key] for key in ("when", "or") if key in raw}, place)
+        shared = _Setting({key: raw[key] for key in ("when", "or") if key in raw}, place)
         out: list[_Declared] = []
         for key, listed in raw.items():
             path = join(place, str(key))
@@ -212,7 +217,9 @@ class _Katalog:
                 out += self._block_entries(block, name, listed, path, shared)
         return out
 
-    def _block_entries(self, block: str, name: str, listed: list[Any], path: str, shared: _Said) -> Iterator[_Declared]:
+    def _block_entries(
+        self, block: str, name: str, listed: list[Any], path: str, shared: _Setting
+    ) -> Iterator[_Declared]:
         if len(listed) > _MOST:
             self._problems.add(f"{path}[{_MOST}]", f"is one too many: a list has at most {_MOST} entries")
         for position, raw in enumerate(listed[:_MOST]):
@@ -220,22 +227,24 @@ class _Katalog:
             if not isinstance(raw, Mapping):
                 self._problems.add(at, "must be an object")
                 continue
-            form = FORMS.get(name) or Form(str(raw.get("apiVersion", "")), str(raw.get("kind", "")), "", _custom)
+            form = FORMS.get(name) or KatalogList(str(raw.get("apiVersion", "")), str(raw.get("kind", "")), "", _custom)
             yield _Declared(block, form, raw, at, shared)
 
-    def _resource(self, entry: _Declared, position: int, scope: Scope, declared: list[_Declared]) -> dict[str, Any]:
+    def _resource(
+        self, entry: _Declared, position: int, scope: TemplateScope, declared: list[_Declared]
+    ) -> dict[str, Any]:
         place: BoxPath = ("spec", "resources", position)
         loop = self._loop(entry, scope)
         if loop is not None:
             scope = attrs.evolve(scope, items=loop[1])
         generate = _generated(entry)
-        reader = Entry(_without(entry.raw, generate), entry.path, scope, self._problems)
+        reader = KatalogEntry(_without_drawn(entry.raw, generate), entry.path, scope, self._problems)
         for key in ("reconcile", "forEach", "when", "or"):
             reader.take(key)
         name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
         apply = self._apply(entry, reader, place, bool(generate))
         template = self._template(entry, reader, str(name), scope, declared)
-        reader.tell_rest(_REASONS)
+        reader.report_unread(_REASONS)
         return filled(
             id=entry.id,
             **self._gates(entry, scope, place),
@@ -246,7 +255,7 @@ class _Katalog:
             template=template,
         )
 
-    def _apply(self, entry: _Declared, reader: Entry, place: BoxPath, generated: bool) -> str | None:
+    def _apply(self, entry: _Declared, reader: KatalogEntry, place: BoxPath, generated: bool) -> str | None:
         once = reader.take("once") is True
         if entry.reconciled and not generated:
             return None
@@ -257,21 +266,21 @@ class _Katalog:
     def _template(
         self,
         entry: _Declared,
-        reader: Entry,
+        reader: KatalogEntry,
         name: str,
-        scope: Scope,
+        scope: TemplateScope,
         declared: list[_Declared],
     ) -> dict[str, Any]:
         head = {"apiVersion": entry.form.api_version, "kind": entry.form.kind}
         if entry.form.build is _custom:
-            return {**head, **_custom(reader, name, Surroundings())}
+            return {**head, **_custom(reader, name, EntryContext())}
         namespace = reader.value("namespace")
         if namespace in ("${self.metadata.namespace}", None) or not entry.form.namespaced:
             namespace = None
         workloads = [other for other in declared if other.form.pods]
         shared = {"instance": "${self.metadata.name}"} if len(workloads) > 1 else {}
         pods = shared or {"app": _name_expression(workloads[0], scope)} if workloads else None
-        body = entry.form.build(reader, name, Surroundings(pods, _only_service(declared, scope), shared))
+        body = entry.form.build(reader, name, EntryContext(pods, _only_service(declared, scope), shared))
         meta = filled(
             name=name,
             namespace=namespace,
@@ -282,7 +291,7 @@ class _Katalog:
 
     # --- gates and loops ----------------------------------------------------------------------------------------------
 
-    def _gates(self, entry: _Declared, scope: Scope, place: BoxPath) -> dict[str, Any]:
+    def _gates(self, entry: _Declared, scope: TemplateScope, place: BoxPath) -> dict[str, Any]:
         own = conditions(entry.raw, entry.path, scope, self._problems)
         shared = conditions(entry.shared.value, entry.shared.path, scope, self._problems)
         asked = own.joined(shared)
@@ -297,7 +306,7 @@ class _Katalog:
             )
         return filled(when=[c.gate for c in asked.when], any=[c.gate for c in asked.any])
 
-    def _loop(self, entry: _Declared, scope: Scope) -> tuple[dict[str, str], dict[str, Value]] | None:
+    def _loop(self, entry: _Declared, scope: TemplateScope) -> tuple[dict[str, str], dict[str, Value]] | None:
         raw = entry.raw.get("forEach")
         if raw is None:
             return None
@@ -314,51 +323,51 @@ class _Katalog:
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
-    def _deletion(self, declared: list[_Declared], scope: Scope) -> dict[str, Any] | None:
+    def _deletion(self, declared: list[_Declared], scope: TemplateScope) -> dict[str, Any] | None:
         resources = []
         for entry in _named(declared, {**self._used}):
             if entry.form.kind != "Job":
                 self._problems.add(entry.path, "goes with its owner: a box deletes its children by itself")
                 continue
-            reader = Entry(entry.raw, entry.path, scope, self._problems)
+            reader = KatalogEntry(entry.raw, entry.path, scope, self._problems)
             name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
             for key in ("reconcile", "timeout"):
                 reader.take(key)
-            body = entry.form.build(reader, str(name), Surroundings())
+            body = entry.form.build(reader, str(name), EntryContext())
             head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
             resources.append({"id": entry.id, "template": {**head, **body}})
-            reader.tell_rest(_REASONS)
+            reader.report_unread(_REASONS)
         return {"phases": [{"resources": resources}]} if resources else None
 
-    def _status(self, scope: Scope) -> dict[str, Any] | None:
+    def _status(self, scope: TemplateScope) -> dict[str, Any] | None:
         said = self._take("status")
         if said.value is None:
             return None
-        entry = Entry(said.value if isinstance(said.value, Mapping) else {}, said.path, scope, self._problems)
+        entry = KatalogEntry(said.value if isinstance(said.value, Mapping) else {}, said.path, scope, self._problems)
         fields = entry.take("fields")
         out: dict[str, Any] = {}
         if isinstance(fields, Mapping):
-            inner = Entry(fields, join(entry.path, "fields"), scope, self._problems)
+            inner = KatalogEntry(fields, join(entry.path, "fields"), scope, self._problems)
             for key in fields:
-                out[str(key)] = inner.value(str(key), _wanted(self._parent, str(key), ""))
+                out[str(key)] = inner.value(str(key), _field_type(self._parent, str(key), ""))
         else:
             for field in entry.entries("fields"):
                 path = str(field.take("path") or "")
                 out[path] = self._field(field, path, scope)
-                field.tell_rest(_REASONS)
-        entry.tell_rest(_REASONS)
+                field.report_unread(_REASONS)
+        entry.report_unread(_REASONS)
         return {"fields": _nested({key: value for key, value in out.items() if key and value is not None})}
 
-    def _field(self, field: Entry, path: str, scope: Scope) -> Any:
+    def _field(self, field: KatalogEntry, path: str, scope: TemplateScope) -> Any:
         given = {"int": "int", "float": "double", "bool": "bool"}.get(str(field.take("type")), "")
-        wanted = _wanted(self._parent, path, given)
+        desired = _field_type(self._parent, path, given)
         asked = conditions(field.raw, field.path, scope, self._problems)
         for key in ("when", "or", "clearOnFalse"):
             field.take(key)
-        if asked == Conditions():
-            return field.value("value", wanted)
+        if asked == KatalogConditions():
+            return field.value("value", desired)
         try:
-            value = converted(expression_of_text(str(field.take("value")), scope), wanted)
+            value = converted(expression_of_text(str(field.take("value")), scope), desired)
         except TemplateError as error:
             self._problems.add(join(field.path, "value"), str(error))
             return None
@@ -375,7 +384,7 @@ def _generated(entry: _Declared) -> dict[str, Any]:
     return {f"data.{key}": {"length": int(match[1])} for key, match in found if match is not None}
 
 
-def _without(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_drawn(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an entry without the values that are drawn."""
     if not generated:
         return raw
@@ -395,7 +404,7 @@ def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _wanted(parent: CelType, path: str, given: str) -> str:
+def _field_type(parent: CelType, path: str, given: str) -> str:
     """Return the type of a field of the status: that of the definition, or what the Katalog says."""
     at = parent
     for step in ("status", *path.split(".")):
@@ -420,7 +429,7 @@ def _installed(types: Any) -> Any:
     return {"name": f"{plural}.{types['group']}"}
 
 
-def _custom(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+def _custom(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str, Any]:
     for key in ("apiVersion", "kind", "hasStatus", "status", "name"):
         entry.take(key)
     fields = [key for key in entry.raw if key not in ("reconcile", "when", "or", "forEach", "sleep", "forceConflict")]
@@ -443,10 +452,10 @@ def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
     kinds = [entry.form.kind for entry in kept.values()]
     out: list[_Declared] = []
     for entry in kept.values():
-        wanted = _id(entry, alone=kinds.count(entry.form.kind) == 1)
-        chosen, number = wanted, 2
+        desired = _id(entry, alone=kinds.count(entry.form.kind) == 1)
+        chosen, number = desired, 2
         while chosen in used or chosen in _TAKEN:
-            chosen, number = f"{wanted}{number}", number + 1
+            chosen, number = f"{desired}{number}", number + 1
         used[chosen] = entry.path
         out.append(attrs.evolve(entry, id=chosen))
     return out
@@ -462,8 +471,8 @@ def _id(entry: _Declared, *, alone: bool) -> str:
     kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
     words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
     told = "".join(word.lower() if at == 0 else word.capitalize() for at, word in enumerate(words))
-    wanted = (kind, told) if alone else (told, kind)
-    return next((text[:48] for text in wanted if re.fullmatch(IDENTIFIER, text[:48])), "resource")
+    desired = (kind, told) if alone else (told, kind)
+    return next((text[:48] for text in desired if re.fullmatch(IDENTIFIER, text[:48])), "resource")
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
@@ -493,16 +502,16 @@ def _ids(declared: list[_Declared]) -> str:
     return ", ".join(entry.id for entry in declared[:5])
 
 
-def _name_expression(entry: _Declared, scope: Scope) -> Any:
-    reader = Entry(entry.raw, entry.path, scope, Problems())
+def _name_expression(entry: _Declared, scope: TemplateScope) -> Any:
+    reader = KatalogEntry(entry.raw, entry.path, scope, Problems())
     return reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
 
 
-def _only_service(declared: list[_Declared], scope: Scope) -> tuple[str, Any] | None:
+def _only_service(declared: list[_Declared], scope: TemplateScope) -> tuple[str, Any] | None:
     services = [entry for entry in declared if entry.form.kind == "Service" and "forEach" not in entry.raw]
     if len(services) != 1:
         return None
-    port = Entry(services[0].raw, services[0].path, scope, Problems()).value("port", "int")
+    port = KatalogEntry(services[0].raw, services[0].path, scope, Problems()).value("port", "int")
     return (f"${{{services[0].id}.metadata.name}}", port)
 
 

@@ -1,7 +1,7 @@
 """The short forms of a Katalog, each with the manifest that it abbreviates.
 
-An entry is read through `Entry`, which records the keys that were read: all others are reported at the end, so that no
-part of a Katalog is dropped silently.
+An entry is read through `KatalogEntry`, which records the keys that were read: all others are reported at the end, so
+that no part of a Katalog is dropped silently.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.problems import index, join
-from purekube_convert.go_expressions import Scope, converted_text
+from purekube_convert.go_expressions import TemplateScope, converted_text
 from purekube_convert.go_template import TemplateError
 from purekube_convert.result import Problems
 
@@ -18,12 +18,12 @@ _DEEPEST: Final = 32
 
 
 @attrs.define
-class Entry:
+class KatalogEntry:
     """One entry of a Katalog, with its path."""
 
     raw: Mapping[str, Any]
     path: str
-    scope: Scope
+    scope: TemplateScope
     problems: Problems
     asked: set[str] = attrs.field(factory=set)
 
@@ -32,10 +32,10 @@ class Entry:
         self.asked.add(key)
         return self.raw.get(key)
 
-    def value(self, key: str, wanted: str = "string", default: Any = None) -> Any:
+    def value(self, key: str, desired: str = "string", default: Any = None) -> Any:
         """Return the single value under a key, converted; `default` if it is absent or empty text."""
         found = self._shaped(key, str | int | float, "one value")
-        return default if found is None or found == "" else self.convert(found, join(self.path, key), wanted)
+        return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 
     def mapping(self, key: str) -> dict[str, Any]:
         """Return the texts under a key, by their names."""
@@ -58,44 +58,44 @@ class Entry:
         self.problems.add(join(self.path, key), f"must be {what}")
         return None
 
-    def convert(self, found: Any, path: str, wanted: str = "", depth: int = 0) -> Any:
+    def convert(self, found: Any, path: str, desired: str = "", depth: int = 0) -> Any:
         """Return a value with every template in it converted."""
         if depth > _DEEPEST:
             self.problems.add(path, f"is nested more than {_DEEPEST} levels deep")
             return None
         match found:
             case Mapping():
-                return {str(k): self.convert(v, join(path, str(k)), wanted, depth + 1) for k, v in found.items()}
+                return {str(k): self.convert(v, join(path, str(k)), desired, depth + 1) for k, v in found.items()}
             case list():
-                return [self.convert(v, index(path, i), wanted, depth + 1) for i, v in enumerate(found)]
+                return [self.convert(v, index(path, i), desired, depth + 1) for i, v in enumerate(found)]
             case str():
-                return self._text(found, path, wanted)
-            case bool() | int() | float() if wanted == "string":
+                return self._text(found, path, desired)
+            case bool() | int() | float() if desired == "string":
                 return "true" if found is True else "false" if found is False else str(found)
         return found
 
-    def _text(self, text: str, path: str, wanted: str) -> Any:
+    def _text(self, text: str, path: str, desired: str) -> Any:
         try:
-            return converted_text(text, self.scope, wanted)
+            return converted_text(text, self.scope, desired)
         except TemplateError as error:
             self.problems.add(path, f"{text[:80]!r}: {error}")
             return None
 
-    def inner(self, key: str) -> "Entry | None":
+    def inner(self, key: str) -> "KatalogEntry | None":
         """Return the mapping under a key."""
         found = self._shaped(key, Mapping, "an object")
-        return None if found is None else Entry(found, join(self.path, key), self.scope, self.problems)
+        return None if found is None else KatalogEntry(found, join(self.path, key), self.scope, self.problems)
 
-    def entries(self, key: str) -> Iterator["Entry"]:
+    def entries(self, key: str) -> Iterator["KatalogEntry"]:
         """Yield the mappings in the list under a key."""
         for position, item in enumerate(self._shaped(key, list, "a list") or ()):
             path = index(join(self.path, key), position)
             if isinstance(item, Mapping):
-                yield Entry(item, path, self.scope, self.problems)
+                yield KatalogEntry(item, path, self.scope, self.problems)
             else:
                 self.problems.add(path, "must be an object")
 
-    def tell_rest(self, reasons: Mapping[str, str]) -> None:
+    def report_unread(self, reasons: Mapping[str, str]) -> None:
         """Report every key that was not read, and so not converted."""
         for key in self.raw:
             if key not in self.asked:
@@ -108,7 +108,7 @@ def filled(**fields: Any) -> dict[str, Any]:
 
 
 @attrs.frozen
-class Surroundings:
+class EntryContext:
     """The context of an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
 
     pods: Mapping[str, Any] | None = None
@@ -119,11 +119,11 @@ class Surroundings:
     """Labels that the pods of every workload get in addition to their own."""
 
 
-Builder = Callable[[Entry, str, Surroundings], dict[str, Any]]
+Builder = Callable[[KatalogEntry, str, EntryContext], dict[str, Any]]
 """A function from an entry, the name of its object and its context to `spec`, `data` and so on."""
 
 
-def _pod(entry: Entry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def _pod(entry: KatalogEntry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return a pod template: one container, with the fields of the short form."""
     own = entry.mapping("labels")
     container = filled(
@@ -155,19 +155,19 @@ def _pod(entry: Entry, name: str, labels: Mapping[str, Any], **more: Any) -> dic
     return filled(metadata=filled(labels={**own, **labels}), spec=spec)
 
 
-def _image(entry: Entry) -> Any:
+def _image(entry: KatalogEntry) -> Any:
     image, tag = entry.value("image"), entry.value("tag")
     if not entry.raw.get("image"):
         entry.problems.add(entry.path, "has no image")
     return image if tag is None else f"{image}:{tag}"
 
 
-def _ports(entry: Entry) -> list[dict[str, Any]]:
+def _ports(entry: KatalogEntry) -> list[dict[str, Any]]:
     port, protocol = entry.value("port", "int"), entry.value("protocol")
     return [] if port is None else [filled(containerPort=port, protocol=protocol)]
 
 
-def _env_from(entry: Entry) -> list[dict[str, Any]]:
+def _env_from(entry: KatalogEntry) -> list[dict[str, Any]]:
     inner = entry.inner("envFrom")
     if inner is None:
         return []
@@ -176,12 +176,12 @@ def _env_from(entry: Entry) -> list[dict[str, Any]]:
         for source in inner.entries(key):
             reference = filled(name=source.value("name"), optional=source.take("optional"))
             out.append(filled(prefix=source.value("prefix"), **{key: reference}))
-            source.tell_rest({})
-    inner.tell_rest({})
+            source.report_unread({})
+    inner.report_unread({})
     return out
 
 
-def _plain(entry: Entry, key: str) -> Any:
+def _plain(entry: KatalogEntry, key: str) -> Any:
     """Return a part that has Kubernetes' own form, unless it names one of Orkestra's profiles."""
     found = entry.part(key, Mapping)
     if found is not None and "profile" in found:
@@ -190,14 +190,14 @@ def _plain(entry: Entry, key: str) -> Any:
     return found
 
 
-def _probes(entry: Entry) -> dict[str, Any]:
+def _probes(entry: KatalogEntry) -> dict[str, Any]:
     inner = entry.inner("probes")
     if inner is None:
         return {}
     return filled(**{f"{kind}Probe": _probe(inner, kind) for kind in ("startup", "liveness", "readiness")})
 
 
-def _probe(probes: Entry, kind: str) -> Any:
+def _probe(probes: KatalogEntry, kind: str) -> Any:
     probe = probes.inner(kind)
     if probe is None:
         return None
@@ -205,11 +205,11 @@ def _probe(probes: Entry, kind: str) -> Any:
     if "profile" in probe.raw or port is None or how not in ("http", "tcp"):
         probes.problems.add(probe.path, "is not converted: write the probe as Kubernetes has it")
         return None
-    probe.tell_rest({})
+    probe.report_unread({})
     return {"httpGet": filled(path=path or "/", port=port)} if how == "http" else {"tcpSocket": {"port": port}}
 
 
-def _workload(entry: Entry, name: str, around: Surroundings, **more: Any) -> dict[str, Any]:
+def _workload(entry: KatalogEntry, name: str, around: EntryContext, **more: Any) -> dict[str, Any]:
     labels = {"app": name}
     pod = {key: more.pop(key) for key in ("volumeMounts",) if key in more}
     template = _pod(entry, name, {**around.labels, **labels}, **pod)
@@ -217,11 +217,11 @@ def _workload(entry: Entry, name: str, around: Surroundings, **more: Any) -> dic
     return {"spec": {"replicas": replicas, "selector": {"matchLabels": labels}, **more, "template": template}}
 
 
-def _deployment(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+def _deployment(entry: KatalogEntry, name: str, around: EntryContext) -> dict[str, Any]:
     return _workload(entry, name, around, **filled(strategy=_rolling(entry)))
 
 
-def _rolling(entry: Entry) -> Any:
+def _rolling(entry: KatalogEntry) -> Any:
     rolling = _plain(entry, "rollingUpdate")
     if not rolling:
         return None
@@ -229,18 +229,18 @@ def _rolling(entry: Entry) -> Any:
     return {"type": "RollingUpdate", "rollingUpdate": number}
 
 
-def _stateful_set(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+def _stateful_set(entry: KatalogEntry, name: str, around: EntryContext) -> dict[str, Any]:
     claims, mounts = [], []
     for claim in entry.entries("volumeClaimTemplates"):
         called = claim.value("name", default="data")
         mounts.append({"name": called, "mountPath": claim.value("mountPath", default="/data")})
         claims.append({"metadata": {"name": called}, "spec": _claim(claim, "storageClass", "storageSize")})
-        claim.tell_rest({})
+        claim.report_unread({})
     more = filled(volumeClaimTemplates=claims, volumeMounts=mounts, updateStrategy=_rolling(entry))
     return _workload(entry, name, around, serviceName=entry.value("serviceName", default=name), **more)
 
 
-def _claim(entry: Entry, storage_class: str, size: str) -> dict[str, Any]:
+def _claim(entry: KatalogEntry, storage_class: str, size: str) -> dict[str, Any]:
     return filled(
         accessModes=entry.texts("accessModes") or ["ReadWriteOnce"],
         storageClassName=entry.value(storage_class),
@@ -250,16 +250,16 @@ def _claim(entry: Entry, storage_class: str, size: str) -> dict[str, Any]:
     )
 
 
-def _volume_claim(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+def _volume_claim(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str, Any]:
     return {"spec": _claim(entry, "storageClassName", "storage")}
 
 
-def _job(entry: Entry, name: str, _around: Surroundings) -> dict[str, Any]:
+def _job(entry: KatalogEntry, name: str, _around: EntryContext) -> dict[str, Any]:
     limit = entry.value("backoffLimit", "int", 3)
     return {"spec": {"backoffLimit": limit, "template": _pod(entry, name, {}, restartPolicy="Never")}}
 
 
-def _cron_job(entry: Entry, name: str, _around: Surroundings) -> dict[str, Any]:
+def _cron_job(entry: KatalogEntry, name: str, _around: EntryContext) -> dict[str, Any]:
     policy = entry.value("concurrencyPolicy")
     spec = filled(
         schedule=entry.value("schedule"),
@@ -273,11 +273,11 @@ def _cron_job(entry: Entry, name: str, _around: Surroundings) -> dict[str, Any]:
     return {"spec": {**spec, "jobTemplate": {"spec": {"template": template}}}}
 
 
-def _one_pod(entry: Entry, name: str, around: Surroundings) -> dict[str, Any]:
+def _one_pod(entry: KatalogEntry, name: str, around: EntryContext) -> dict[str, Any]:
     return {"spec": _pod(entry, name, {**around.labels, "app": name})["spec"]}
 
 
-def _service(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
+def _service(entry: KatalogEntry, _name: str, around: EntryContext) -> dict[str, Any]:
     port = entry.value("port", "int")
     headless = entry.take("headless") is True
     given = entry.mapping("selector")
@@ -294,7 +294,7 @@ def _service(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
     return {"spec": filled(type=kind, clusterIP=cluster_ip, selector=given or around.pods, ports=[ports])}
 
 
-def _ingress(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
+def _ingress(entry: KatalogEntry, _name: str, around: EntryContext) -> dict[str, Any]:
     name, port = entry.value("serviceName"), entry.value("servicePort", "int")
     if name is None and around.service is not None:
         name = around.service[0]
@@ -312,31 +312,31 @@ def _ingress(entry: Entry, _name: str, around: Surroundings) -> dict[str, Any]:
     return {"spec": filled(ingressClassName=entry.value("className"), rules=[rule], tls=_tls(entry))}
 
 
-def _tls(entry: Entry) -> list[dict[str, Any]]:
+def _tls(entry: KatalogEntry) -> list[dict[str, Any]]:
     tls = entry.inner("tls")
     if tls is None:
         return []
     if tls.take("create") is True:
         tls.problems.add(join(tls.path, "create"), "a box makes no certificates: let cert-manager make the Secret")
     out = filled(secretName=tls.value("secretName"), hosts=tls.texts("hosts"))
-    tls.tell_rest({"validFor": "belongs to the certificate, which a box does not make"})
+    tls.report_unread({"validFor": "belongs to the certificate, which a box does not make"})
     return [out] if out else []
 
 
-def _config_map(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+def _config_map(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str, Any]:
     return filled(data=entry.mapping("data"))
 
 
-def _secret(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+def _secret(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str, Any]:
     return {"type": entry.value("type", default="Opaque"), **filled(stringData=entry.mapping("data"))}
 
 
-def _nothing(_entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
+def _no_spec(_entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str, Any]:
     return {}
 
 
 @attrs.frozen
-class Form:
+class KatalogList:
     """One of the lists of a Katalog: the kind and the manifest of its entries."""
 
     api_version: str
@@ -351,20 +351,20 @@ class Form:
     namespaced: bool = True
 
 
-FORMS: Final[Mapping[str, Form]] = {
-    "namespaces": Form("v1", "Namespace", "", _nothing, namespaced=False),
-    "secrets": Form("v1", "Secret", "-secret", _secret),
-    "configMaps": Form("v1", "ConfigMap", "-config", _config_map),
-    "serviceAccounts": Form("v1", "ServiceAccount", "", _nothing, once=True),
-    "replicaSets": Form("apps/v1", "ReplicaSet", "", _workload, pods=True),
-    "deployments": Form("apps/v1", "Deployment", "-deployment", _deployment, pods=True),
-    "services": Form("v1", "Service", "-svc", _service),
-    "jobs": Form("batch/v1", "Job", "-job", _job, once=True),
-    "cronJobs": Form("batch/v1", "CronJob", "-cronjob", _cron_job),
-    "statefulSets": Form("apps/v1", "StatefulSet", "", _stateful_set, pods=True),
-    "persistentVolumeClaims": Form("v1", "PersistentVolumeClaim", "", _volume_claim, once=True),
-    "ingresses": Form("networking.k8s.io/v1", "Ingress", "-ingress", _ingress),
-    "pods": Form("v1", "Pod", "-pod", _one_pod, pods=True),
+FORMS: Final[Mapping[str, KatalogList]] = {
+    "namespaces": KatalogList("v1", "Namespace", "", _no_spec, namespaced=False),
+    "secrets": KatalogList("v1", "Secret", "-secret", _secret),
+    "configMaps": KatalogList("v1", "ConfigMap", "-config", _config_map),
+    "serviceAccounts": KatalogList("v1", "ServiceAccount", "", _no_spec, once=True),
+    "replicaSets": KatalogList("apps/v1", "ReplicaSet", "", _workload, pods=True),
+    "deployments": KatalogList("apps/v1", "Deployment", "-deployment", _deployment, pods=True),
+    "services": KatalogList("v1", "Service", "-svc", _service),
+    "jobs": KatalogList("batch/v1", "Job", "-job", _job, once=True),
+    "cronJobs": KatalogList("batch/v1", "CronJob", "-cronjob", _cron_job),
+    "statefulSets": KatalogList("apps/v1", "StatefulSet", "", _stateful_set, pods=True),
+    "persistentVolumeClaims": KatalogList("v1", "PersistentVolumeClaim", "", _volume_claim, once=True),
+    "ingresses": KatalogList("networking.k8s.io/v1", "Ingress", "-ingress", _ingress),
+    "pods": KatalogList("v1", "Pod", "-pod", _one_pod, pods=True),
 }
 """In the order in which Orkestra processes them."""
 

@@ -13,7 +13,7 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 
 @attrs.frozen
-class Present:
+class PresenceChecks:
     """Makes the waiting explicit.
 
     `types` are those of the variables; only `self` has a schema that guarantees fields.

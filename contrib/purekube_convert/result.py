@@ -28,7 +28,7 @@ class ConvertedBox:
 
 
 @attrs.frozen
-class Conversion:
+class ConversionResult:
     """The boxes of a file, and what could not be converted, by its path in that file."""
 
     boxes: tuple[ConvertedBox, ...]

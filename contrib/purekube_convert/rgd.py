@@ -17,18 +17,18 @@ from purekube.apimachinery.problems import index, join
 from purekube.boxes.functions import FUNCTIONS
 from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import KnownKind, Schemas, plural_of
-from purekube.boxes.templates import pieces
+from purekube.boxes.templates import text_parts
 from purekube.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
 from purekube.cel.parser import parse
 from purekube.cel.signatures import named
 from purekube.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
 from purekube_convert.definitions import type_of_definition
-from purekube_convert.go_expressions import Scope as PathScope
+from purekube_convert.go_expressions import TemplateScope as PathScope
 from purekube_convert.go_expressions import expression_of_path
 from purekube_convert.go_template import TemplateError
 from purekube_convert.katalog_resources import filled
-from purekube_convert.present import Present
-from purekube_convert.result import BoxPath, Conversion, ConvertedBox, Problems
+from purekube_convert.present import PresenceChecks
+from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
 from purekube_convert.simple_schema import SimpleSchemas
 
 _GROUP: Final = "kro.run"
@@ -70,7 +70,7 @@ _STATUS: Final[Mapping[str, Any]] = {
 }
 
 
-def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversion:
+def convert_definition(document: Mapping[str, Any], known: Schemas) -> ConversionResult:
     """Convert a ResourceGraphDefinition to a box and the definition of its kind.
 
     `known` are the kinds of given CRDs.
@@ -80,11 +80,11 @@ def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversio
     name = str(meta.get("name", "")) if isinstance(meta, Mapping) else ""
     if not isinstance(spec, Mapping):
         problems.add("spec", "must be an object")
-        return Conversion((), problems.all())
+        return ConversionResult((), problems.all())
     for key in spec:
         if key not in ("schema", "resources"):
             problems.add(join("spec", str(key)), "has no counterpart in a box")
-    return Conversion((_Definition(name or "box", spec, problems, known).box(),), problems.all())
+    return ConversionResult((_Definition(name or "box", spec, problems, known).box(),), problems.all())
 
 
 def _label(name: str) -> str:
@@ -113,7 +113,7 @@ class _Definition:
         self._crd = self._definition()
         self._parent = type_of_definition(self._crd)
         self._kinds = dict(self._typed())
-        self._present = Present({"self": self._parent, **self._types()})
+        self._present = PresenceChecks({"self": self._parent, **self._types()})
         self._items: dict[str, CelType] = {}
 
     def box(self) -> ConvertedBox:
@@ -239,7 +239,7 @@ class _Definition:
         if "selector" in meta:
             self._problems.add(f"{path}.metadata.selector", "a box reads externals by name, not by labels")
             return {}
-        self._tell_rest(entry, ("externalRef", "readyWhen"))
+        self._report_unread(entry, ("externalRef", "readyWhen"))
         found = self._template(meta, join(path, "metadata"), set())
         head = filled(id=entry.id, apiVersion=raw.get("apiVersion"), kind=raw.get("kind"), metadata=found)
         return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen"))}
@@ -257,7 +257,7 @@ class _Definition:
             self._notes[("spec", "resources", position, "dependsOn")] = (
                 "kro waits for readyWhen of whatever a template refers to"
             )
-        self._tell_rest(entry, ("template", "readyWhen", "includeWhen", "forEach"))
+        self._report_unread(entry, ("template", "readyWhen", "includeWhen", "forEach"))
         return filled(
             id=entry.id,
             includeWhen=include,
@@ -279,7 +279,7 @@ class _Definition:
             return False
         return bool(away) or (known is not None and not known.kind.namespaced)
 
-    def _tell_rest(self, entry: "_Entry", read: Sequence[str]) -> None:
+    def _report_unread(self, entry: "_Entry", read: Sequence[str]) -> None:
         for key in entry.raw:
             if key != "id" and key not in read:
                 known = "has no meaning beside it" if key in _KNOWN else "has no counterpart in a box"
@@ -373,7 +373,7 @@ class _Definition:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
             return text
         try:
-            found = pieces(text)
+            found = text_parts(text)
             out = []
             alone = len(found) == 1 and not path.endswith("metadata.name")
             for piece in found:
@@ -544,7 +544,7 @@ def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
         return {"type": "array", "items": _inferred(value[0], environment) if value else _schema_of(DYN)}
     if isinstance(value, str):
         try:
-            found = pieces(value)
+            found = text_parts(value)
             if len(found) == 1 and found[0].is_expression:
                 return _schema_of(compile_expression(found[0].text, environment).type)
         except CelSyntaxError:
@@ -553,8 +553,8 @@ def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
     return _schema_of(BOOL) if isinstance(value, bool) else {"type": "integer" if isinstance(value, int) else "number"}
 
 
-def _schema_of(found: CelType, depth: int = 0) -> dict[str, Any]:
-    match found.name:
+def _schema_of(cel_type: CelType, depth: int = 0) -> dict[str, Any]:
+    match cel_type.name:
         case "string" | "bytes" | "timestamp" | "duration":
             return {"type": "string"}
         case "int" | "uint":
@@ -564,9 +564,9 @@ def _schema_of(found: CelType, depth: int = 0) -> dict[str, Any]:
         case "bool":
             return {"type": "boolean"}
         case "optional":
-            return _schema_of(found.item, depth)
+            return _schema_of(cel_type.item, depth)
         case "list" if depth < 4:
-            return {"type": "array", "items": _schema_of(found.item, depth + 1)}
+            return {"type": "array", "items": _schema_of(cel_type.item, depth + 1)}
         case "map" if depth < 4:
-            return {"type": "object", "additionalProperties": _schema_of(found.item, depth + 1)}
-    return {"x-kubernetes-preserve-unknown-fields": True, **({"type": "object"} if found.fields is not None else {})}
+            return {"type": "object", "additionalProperties": _schema_of(cel_type.item, depth + 1)}
+    return {"x-kubernetes-preserve-unknown-fields": True, **({"type": "object"} if cel_type.fields is not None else {})}

@@ -100,8 +100,8 @@ class SimpleSchemas:
             return dict(_TYPES[name])
         if name.startswith("[]"):
             return {"type": "array", "items": self._type(name[2:].strip(), path, depth + 1)}
-        if (found := _MAP.fullmatch(name)) is not None:
-            return {"type": "object", "additionalProperties": self._type(found[1].strip(), path, depth + 1)}
+        if (match := _MAP.fullmatch(name)) is not None:
+            return {"type": "object", "additionalProperties": self._type(match[1].strip(), path, depth + 1)}
         if name not in self.types:
             raise SimpleSchemaError(f"the type {name[:40]!r} is not known")
         declared = self.types[name]

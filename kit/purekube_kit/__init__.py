@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from purekube.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from purekube_kit.cluster import Cluster, NotReached
+    from purekube_kit.cluster import ClusterUnderTest, NotReached
     from purekube_kit.fake import FakeCluster, HotLoop
     from purekube_kit.faults import ActiveFault
     from purekube_kit.real import NotHere, RealCluster
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActiveFault",
-    "Cluster",
+    "ClusterUnderTest",
     "EventSeen",
     "FakeCluster",
     "HotLoop",
@@ -31,7 +31,7 @@ __all__ = [
 
 _MODULES = {
     "ActiveFault": "purekube_kit.faults",
-    "Cluster": "purekube_kit.cluster",
+    "ClusterUnderTest": "purekube_kit.cluster",
     "EventSeen": "purekube_kit.record",
     "FakeCluster": "purekube_kit.fake",
     "HotLoop": "purekube_kit.fake",

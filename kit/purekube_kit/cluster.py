@@ -20,11 +20,11 @@ from purekube.boxes.schemas import CrdVersions
 from purekube.ports import KubeApi, OperatorError, PatchType
 from purekube.readiness import State, readiness
 from purekube.reconcilers import Object, Resource
-from purekube_kit.faults import VERBS, About, ActiveFault, Moment, crash, no_answer
+from purekube_kit.faults import VERBS, ActiveFault, FaultScope, Moment, crash, no_answer
 from purekube_kit.kinds import KindNames
 from purekube_kit.process import Runnable, kind_of, resource_of
-from purekube_kit.record import EventSeen, Sight, Write, event_seen
-from purekube_run.trials.cluster import condition_of, plain_definition
+from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
+from purekube_run.simulation.cluster import condition_of, plain_definition
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -46,7 +46,7 @@ class NotReached(AssertionError):
     """An expected state was not reached in time. The text shows the object, events, writes and logs."""
 
 
-class Cluster(ABC):
+class ClusterUnderTest(ABC):
     """The operations of every cluster in a test.
 
     Objects of a `Resource` are returned as `Object`s, all others as manifests.
@@ -103,10 +103,10 @@ class Cluster(ABC):
 
     def serve(self, *definitions: Definition) -> None:
         """Serve kinds: install their CustomResourceDefinitions if they are missing."""
-        for given in definitions:
-            if isinstance(given, Resource):
-                self._names.add_resource(given)
-            self._define(given.crd() if isinstance(given, Resource) else given)
+        for definition in definitions:
+            if isinstance(definition, Resource):
+                self._names.add_resource(definition)
+            self._define(definition.crd() if isinstance(definition, Resource) else definition)
 
     def _define(self, definition: Manifest) -> None:
         versions = CrdVersions.of(definition)
@@ -120,12 +120,12 @@ class Cluster(ABC):
 
     def run(self, *controllers: Runnable) -> None:
         """Run controllers as `run --controllers` does, all of a cluster in one process. Their kinds are served."""
-        for one in controllers:
-            resource, kind = resource_of(one), kind_of(one)
+        for controller in controllers:
+            resource, kind = resource_of(controller), kind_of(controller)
             if resource is not None:
                 self.serve(resource)
-            elif isinstance(one, Box):
-                self._define(one.crd or plain_definition(kind))
+            elif isinstance(controller, Box):
+                self._define(controller.crd or plain_definition(kind))
         self._stop()
         self._runnables += controllers
         self._start()
@@ -250,7 +250,7 @@ class Cluster(ABC):
         """Return every object of a kind in a namespace."""
         kind = self.kind(what)
         where = (namespace or self.namespace) if kind.namespaced else None
-        return [self._as_given(kind, one) for one in self._do(lambda api: api.list(kind, namespace=where)).items]
+        return [self._as_given(kind, item) for item in self._do(lambda api: api.list(kind, namespace=where)).items]
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -288,15 +288,15 @@ class Cluster(ABC):
             return has_condition(live, holds) if isinstance(holds, str) else holds(self._as_given(ref.kind, live))
 
         if not self._wait(is_so, within):
-            wanted = holds if isinstance(holds, str) else getattr(holds, "__name__", "as it should be")
-            raise NotReached(str(self.sight(ref, f"{ref} is not {wanted} within {within:g} s")))
+            desired = holds if isinstance(holds, str) else getattr(holds, "__name__", "as it should be")
+            raise NotReached(str(self.diagnostics(ref, f"{ref} is not {desired} within {within:g} s")))
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
         """Let time pass until the object is gone. Raises NotReached."""
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):
-            raise NotReached(str(self.sight(ref, f"{ref} is not gone within {within:g} s")))
+            raise NotReached(str(self.diagnostics(ref, f"{ref} is not gone within {within:g} s")))
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
@@ -335,13 +335,13 @@ class Cluster(ABC):
             "stale": stale,
             "lose_events": lose_events,
         }
-        chosen = [name for name, given in kinds.items() if given]
+        chosen = [name for name, kind in kinds.items() if kind]
         if len(chosen) != 1:
             raise ValueError(f"a fault is exactly one of {', '.join(kinds)}, not {' and '.join(chosen) or 'none'}")
         if verb and verb not in VERBS:
             raise ValueError(f"verb is one of {', '.join(sorted(VERBS))}, not {verb!r}")
         plural, _, name = of.partition("/")
-        about = About(self.kind(plural) if plural else None, name, verb or ("write" if kill or unanswered else ""))
+        about = FaultScope(self.kind(plural) if plural else None, name, verb or ("write" if kill or unanswered else ""))
         often = 1 if kill and times is None else times
         fault = ActiveFault(about, f"{chosen[0]} of {of or 'everything'}", left=often, heal_by=self._heal_one)
         self._say(f"from now on: {fault.told}")
@@ -358,15 +358,15 @@ class Cluster(ABC):
     def events(self) -> Sequence[EventSeen]:
         """All Events that controllers wrote in the namespace, oldest first."""
         where = self.namespace
-        return [event_seen(one) for one in self._do(lambda api: api.list(EVENT, namespace=where)).items]
+        return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
-    def sight(self, ref: ObjectRef, what: str) -> Sight:
+    def diagnostics(self, ref: ObjectRef, what: str) -> Diagnostics:
         """Collect what a failed test shows about an object."""
         try:
             events = self.events
         except OperatorError:
             events = ()
-        return Sight(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
+        return Diagnostics(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
 
     def _not_ready(self, ref: ObjectRef) -> Sequence[str]:
         """Return the workloads that are not ready, with the reason: they cause most other objects not to be ready."""
@@ -435,11 +435,11 @@ class Cluster(ABC):
 
 def has_condition(live: Manifest, name: str) -> bool:
     """Report whether an object has a condition that was set for its current generation."""
-    said = condition_of(live, name)
-    if not said and name == "Ready":
+    condition = condition_of(live, name)
+    if not condition and name == "Ready":
         return readiness(live).is_ready and not _waits_for_status(live)
-    observed, generation = said.get("observedGeneration"), get_path(live, "metadata", "generation")
-    return said.get("status") == "True" and observed in (None, generation)
+    observed, generation = condition.get("observedGeneration"), get_path(live, "metadata", "generation")
+    return condition.get("status") == "True" and observed in (None, generation)
 
 
 def _waits_for_status(live: Manifest) -> bool:

@@ -12,13 +12,13 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
 from purekube.ports import KubeApi, KubeRequest
 from purekube.versions import Converter
-from purekube_kit.cluster import Cluster, Definition
+from purekube_kit.cluster import ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
 from purekube_kit.process import Process
 from purekube_kit.record import Write
-from purekube_run.trials.cluster import SIMULATED, MemoryCluster, ready_of
-from purekube_run.trials.faults import Crash, Fault, Schedule
+from purekube_run.simulation.cluster import SIMULATED, MemoryCluster, ready_of
+from purekube_run.simulation.faults import Crash, Fault, Schedule
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class HotLoop(AssertionError):
     """A hot loop: controllers work for ever without time passing, undoing each other's writes or their own."""
 
 
-class FakeCluster(Cluster):
+class FakeCluster(ClusterUnderTest):
     """A cluster in memory, for a `with` block. Time passes in `until` and `after` only, and takes no real time.
 
     `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads` Deployments, StatefulSets, DaemonSets,
@@ -123,7 +123,7 @@ class FakeCluster(Cluster):
             self._say(f"over: {fault.told}")
         self._board.remove(fault)
 
-    def misfortune(self, schedule: Schedule) -> None:
+    def random_faults(self, schedule: Schedule) -> None:
         """Set the random faults of controllers' calls, which occur in addition to injected faults; `calm` is none."""
         self._board.background = schedule
 
@@ -141,7 +141,7 @@ class FakeCluster(Cluster):
     def _begin(self) -> None:
         if self._runnables:
             api = self._memory.connect(_USER, "controllers/1", self._clock.sleep)
-            self._process = Process(api, self._clock, self._runnables, self._befalls, self._board, self._told)
+            self._process = Process(api, self._clock, self._runnables, self._fault_of, self._board, self._told)
             self._process.start(self._loop)
 
     def _stop(self) -> None:
@@ -151,9 +151,9 @@ class FakeCluster(Cluster):
             self._loop.run_until_complete(asyncio.wait({process.task}))
             process.failure()
 
-    def _befalls(self, request: KubeRequest) -> Fault | None:
+    def _fault_of(self, request: KubeRequest) -> Fault | None:
         self._version = self._memory.server.store.version
-        return self._board.befalls(request)
+        return self._board.fault_of(request)
 
     def _told(self, request: KubeRequest, answer: Manifest | None, error: BaseException | None) -> None:
         if request.kind in _UNTOLD:
@@ -161,7 +161,7 @@ class FakeCluster(Cluster):
         changed = self._memory.server.store.version != self._version
         write = Write(self.seconds, request.action, request.ref, "" if error is None else str(error), changed)
         self.writes.append(write)
-        self._say(f"{write.told}{_said(write, answer)}")
+        self._say(f"{write.told}{_write_line(write, answer)}")
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class FakeCluster(Cluster):
 
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a test with a FakeCluster is a plain function, not a coroutine: its loop is its own")
-        marker = self._loop.call_at(limit, _nothing)
+        marker = self._loop.call_at(limit, _do_nothing)
         self._goal = reached
         try:
             self._loop.run_forever()
@@ -239,7 +239,7 @@ class FakeCluster(Cluster):
         if moment == self._planned and moment > self._loop.time():
             return False
         self._planned = moment
-        self._loop.call_at(max(moment, self._loop.time() + _EPSILON), _nothing)
+        self._loop.call_at(max(moment, self._loop.time() + _EPSILON), _do_nothing)
         return True
 
 
@@ -249,11 +249,11 @@ def _unless_crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
         loop.default_exception_handler(context)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing: the callback of timers that only stop the virtual clock at their time."""
 
 
-def _said(write: Write, answer: Manifest | None) -> str:
+def _write_line(write: Write, answer: Manifest | None) -> str:
     if not write.verb.endswith("status") or answer is None:
         return ""
     return f": {ready_of(answer)}"

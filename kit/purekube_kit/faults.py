@@ -12,7 +12,7 @@ from purekube.apimachinery.errors import Expired, Unavailable
 from purekube.apimachinery.manifest import Kind, metadata
 from purekube.ports import KubeRequest, WatchEvent
 from purekube.ports.kube import WRITES
-from purekube_run.trials.faults import Crash, Fault, Schedule, Streams, calm
+from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults, calm
 
 Moment: TypeAlias = Literal["before", "after"]
 """The time of a fault: before or after the call had its effect."""
@@ -27,7 +27,7 @@ VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply sta
 
 
 @attrs.frozen
-class About:
+class FaultScope:
     """The scope of a fault: a kind (None for all kinds), an object's name and a verb (empty for all)."""
 
     kind: Kind | None = None
@@ -48,7 +48,7 @@ class ActiveFault:
     `left` is how often it still occurs, None: always.
     """
 
-    about: About
+    about: FaultScope
     told: str
     error: Callable[[], BaseException] | None = None
     moment: Moment = "before"
@@ -70,7 +70,7 @@ class ActiveFault:
         self.heal()
 
 
-class FaultBoard(Streams):
+class FaultBoard(WatchFaults):
     """The faults in effect. `set_behaviour` passes the faults of pods to the simulated workloads."""
 
     def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:
@@ -111,7 +111,7 @@ class FaultBoard(Streams):
         self._healed.set()
         self._healed = asyncio.Event()
 
-    def befalls(self, request: KubeRequest) -> Fault | None:
+    def fault_of(self, request: KubeRequest) -> Fault | None:
         """Return the fault of a call: the first one in effect whose scope it is in, else a random one."""
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):

@@ -53,7 +53,7 @@ class KindNames:
 
 @cache
 def _known() -> tuple[Kind, ...]:
-    return tuple(dict.fromkeys((*(one.core_kind for one in builtin_resources()), *KNOWN_KINDS)))
+    return tuple(dict.fromkeys((*(resource.core_kind for resource in builtin_resources()), *KNOWN_KINDS)))
 
 
 def _full(kind: Kind) -> str:

@@ -67,9 +67,9 @@ def assets_of(environment: Mapping[str, str]) -> Assets | str:
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
-    found = Assets(Path(folder) / "etcd", Path(folder) / "kube-apiserver")
-    missing = [path.name for path in (found.etcd, found.apiserver) if not path.is_file()]
-    return f"KUBEBUILDER_ASSETS={folder} holds no {' and no '.join(missing)}" if missing else found
+    assets = Assets(Path(folder) / "etcd", Path(folder) / "kube-apiserver")
+    missing = [path.name for path in (assets.etcd, assets.apiserver) if not path.is_file()]
+    return f"KUBEBUILDER_ASSETS={folder} holds no {' and no '.join(missing)}" if missing else assets
 
 
 def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str]:

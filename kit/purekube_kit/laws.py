@@ -16,16 +16,16 @@ from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.boxes.box import Box
 from purekube.reconcilers import Object, PureReconciler, Reconciler
-from purekube.reconcilers.controllers import Promise, promises_of, watched_of
-from purekube_kit.cluster import Cluster, Definition
+from purekube.reconcilers.controllers import Feature, features_of, watched_of
+from purekube_kit.cluster import ClusterUnderTest, Definition
 from purekube_kit.fake import FakeCluster, HotLoop
 from purekube_kit.process import Runnable
 from purekube_kit.purity import AskedTwice
 from purekube_kit.record import Write
-from purekube_run.trials import laws as of_boxes
-from purekube_run.trials.cluster import condition_of, ready_of
-from purekube_run.trials.faults import at_random, away, calm
-from purekube_run.trials.shapes import shape_of
+from purekube_run.simulation import laws as of_boxes
+from purekube_run.simulation.cluster import condition_of, ready_of
+from purekube_run.simulation.faults import at_random, away, calm
+from purekube_run.simulation.stable_parts import stable_parts_of
 from vworkspace_core.api.labels import APPLIED_HASH
 
 LAWS: Final = (
@@ -87,10 +87,12 @@ def hold(
     trial = _Trial(controller, given, outside, serves, keeps, by_hand, within, drawn)
     try:
         trial.run()
-    except of_boxes.LawBroken as broken:
-        raise LawBroken(_told(broken.law, broken.told, broken.timeline, given, trial.seed)) from None
+    except of_boxes.BrokenLaw as broken:
+        raise LawBroken(_failure_text(broken.law, broken.told, broken.timeline, given, trial.seed)) from None
     except _Broken as broken:
-        raise LawBroken(_told(broken.law, broken.told, broken.timeline, given, trial.seed)) from broken.__cause__
+        raise LawBroken(
+            _failure_text(broken.law, broken.told, broken.timeline, given, trial.seed)
+        ) from broken.__cause__
 
 
 def _seed_of(given: Object[Any, Any] | Manifest) -> int:
@@ -98,7 +100,7 @@ def _seed_of(given: Object[Any, Any] | Manifest) -> int:
     return int(content_hash(manifest), 16) % 1_000_000
 
 
-def _told(law: str, told: str, timeline: Sequence[str], given: Object[Any, Any] | Manifest, seed: int) -> str:
+def _failure_text(law: str, told: str, timeline: Sequence[str], given: Object[Any, Any] | Manifest, seed: int) -> str:
     manifest = given.manifest if isinstance(given, Object) else given
     shown = json.dumps(manifest, indent=2) if manifest else repr(given)
     lines = [
@@ -113,7 +115,7 @@ def _told(law: str, told: str, timeline: Sequence[str], given: Object[Any, Any] 
 
 
 class _Broken(Exception):
-    def __init__(self, law: str, told: str, cluster: Cluster) -> None:
+    def __init__(self, law: str, told: str, cluster: ClusterUnderTest) -> None:
         super().__init__(law)
         assert law in LAWS
         self.law, self.told, self.timeline = law, told, tuple(cluster.timeline)
@@ -176,7 +178,7 @@ class _Trial:
         """Try the laws of boxes, which are more, because a box declares more about itself."""
         if isinstance(self.given, Object):
             raise TypeError("the object of a box is a manifest, as objects_of(box.crd) draws it")
-        definitions = [one if not hasattr(one, "crd") else one.crd() for one in self.serves]
+        definitions = [definition if not hasattr(definition, "crd") else definition.crd() for definition in self.serves]
         of_boxes.hold_laws(box, definitions, self.given, random)
 
     # --- worlds ------------------------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class _Trial:
         one = self.controller
         if isinstance(one, type):
             return issubclass(one, Reconciler)
-        return isinstance(one, Box | PureReconciler) or Promise.CONDITIONS in promises_of(one)
+        return isinstance(one, Box | PureReconciler) or Feature.CONDITIONS in features_of(one)
 
     def _steady(self, world: _World) -> None:
         """Check that nothing is written while nothing changes, nor because the process restarts."""
@@ -272,7 +274,7 @@ class _Trial:
     def _shapes(self, world: _World) -> dict[str, bytes]:
         ready = condition_of(self._live(world), "Ready").get("status")
         shapes = {f"Ready of {world.ref}": str(ready).encode()}
-        return shapes | {str(ref): shape_of(live) for ref, live in world.made().items()}
+        return shapes | {str(ref): stable_parts_of(live) for ref, live in world.made().items()}
 
     def _live(self, world: _World) -> Manifest | None:
         try:
@@ -285,9 +287,9 @@ class _Trial:
         """Check that a deleted object goes, with everything that belongs to it, through faults and restarts."""
         cluster = world.cluster
         cluster.delete(world.ref.kind, world.ref.name, namespace=world.ref.namespace or "")
-        cluster.misfortune(at_random(random, _OFTEN))
+        cluster.random_faults(at_random(random, _OFTEN))
         self._go_on(world, _TROUBLED)
-        cluster.misfortune(calm)
+        cluster.random_faults(calm)
         cluster.restart()
         self._go_on(world, _LONGEST_END)
         live = self._live(world)
@@ -302,7 +304,7 @@ class _Trial:
 
     def _early(self, world: _World, random: Random) -> None:
         """Check the deletion of an object while its children are still being made."""
-        world.cluster.misfortune(at_random(random, _OFTEN))
+        world.cluster.random_faults(at_random(random, _OFTEN))
         self._go_on(world, random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(world, random)
 
@@ -314,14 +316,14 @@ class _Trial:
         for name in _WORKLOADS:
             if random.random() < 0.3:
                 cluster.fault(name, never_ready=True)
-        cluster.misfortune(at_random(random, _OFTEN))
+        cluster.random_faults(at_random(random, _OFTEN))
         for _ in range(4):
             self._a_while(world, random)
             if self.by_hand:
                 self._by_hand(world, random)
-        cluster.misfortune(away)
+        cluster.random_faults(away)
         self._go_on(world, 5.0)
-        cluster.misfortune(calm)
+        cluster.random_faults(calm)
         cluster.heal()
         cluster.restart()
         self._go_on(world, _STEP)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from purekube_kit.cluster import Cluster
+    from purekube_kit.cluster import ClusterUnderTest
 
 OPTION: Final = "--kube-cluster"
 VARIABLE: Final = "KUBE_CLUSTER"
@@ -58,7 +58,7 @@ def places(config: pytest.Config) -> list[str]:
 
 
 @pytest.fixture
-def kube_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+def kube_cluster(request: pytest.FixtureRequest) -> "Iterator[ClusterUnderTest]":
     """A cluster, to run controllers in and to make objects: see `purekube_kit.Cluster`."""
     if missing := _missing():
         pytest.skip(f"{missing} is not installed: pip install 'vworkspace-operator[kit]'")
@@ -83,7 +83,7 @@ def _missing() -> str:
     return next((name for name in ("anyio", "lightkube", "starlette") if find_spec(name) is None), "")
 
 
-def _existing(config: pytest.Config) -> "Iterator[Cluster]":
+def _existing(config: pytest.Config) -> "Iterator[ClusterUnderTest]":
     from purekube_kit.real import RealCluster, reachable
 
     where = config.getoption("--kube-kubeconfig"), config.getoption("--kube-context")

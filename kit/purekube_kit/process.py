@@ -21,7 +21,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import bind
 from purekube_run.reconcilers.extensions import ExtensionManager
-from purekube_run.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
+from purekube_run.simulation.faults import Crash, Fault, FaultyKube, Schedule, Told, WatchFaults
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
 """A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
@@ -41,10 +41,10 @@ class Process:
         clock: Clock,
         runnables: Sequence[Runnable],
         schedule: Schedule,
-        streams: Streams,
+        streams: WatchFaults,
         told: Told,
     ) -> None:
-        self._api = FaultyKube(api, self._befalls, streams=streams, told=told)
+        self._api = FaultyKube(api, self._fault_of, streams=streams, told=told)
         self._clock = clock
         self._runnables = runnables
         self._schedule = schedule
@@ -69,10 +69,12 @@ class Process:
             return None
         error = self.task.exception()
         while isinstance(error, BaseExceptionGroup):
-            error = next((one for one in error.exceptions if not isinstance(one, Crash)), error.exceptions[0])
+            error = next(
+                (exception for exception in error.exceptions if not isinstance(exception, Crash)), error.exceptions[0]
+            )
         return Crash() if self.is_dead and error is not None else error
 
-    def _befalls(self, call: Any) -> Fault | None:
+    def _fault_of(self, call: Any) -> Fault | None:
         fault = Fault(Crash()) if self.is_dead else self._schedule(call)
         if fault is not None and isinstance(fault.error, Crash):
             self.is_dead = True
@@ -93,9 +95,11 @@ class Process:
         return self._api
 
     def _manager(self, events: BackgroundEvents) -> ExtensionManager:
-        composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
-        controllers = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
-        made = (bind(one, self._kube) for one in controllers)
+        composites = [
+            _composite(runnable) for runnable in self._runnables if isinstance(runnable, Box | PureReconciler)
+        ]
+        controllers = [runnable for runnable in self._runnables if not isinstance(runnable, Box | PureReconciler)]
+        made = (bind(controller, self._kube) for controller in controllers)
         refuse_shared_kinds(composites, (writer for one in made if (writer := status_writer_of(one)) is not None))
         options = ManagerOptions(Random(0).random, entropy=_SameText())
         return ExtensionManager(

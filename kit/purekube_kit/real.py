@@ -18,14 +18,14 @@ from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITI
 from purekube.ports import KubeApi, KubeRequest, PatchType
 from purekube.readiness import readiness
 from purekube_http import KubeApiClient, load_config
-from purekube_kit.cluster import SOMEBODY, Cluster
+from purekube_kit.cluster import SOMEBODY, ClusterUnderTest
 from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
 from purekube_kit.process import Process
 from purekube_kit.record import Write
 from purekube_run.process.clock import SystemClock
-from purekube_run.trials.cluster import SIMULATED
-from purekube_run.trials.faults import Crash
+from purekube_run.simulation.cluster import SIMULATED
+from purekube_run.simulation.faults import Crash
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class NotHere(unittest.SkipTest):
     """
 
 
-class RealCluster(Cluster):
+class RealCluster(ClusterUnderTest):
     """The cluster of a kubeconfig, in a namespace of its own that is deleted at the end. Time is real.
 
     With `workloads` Deployments and the like are simulated, which a kube-apiserver without controllers needs. CRDs that
@@ -153,7 +153,7 @@ class RealCluster(Cluster):
     def _begin(self) -> None:
         if self._runnables:
             clock = SystemClock()
-            self._process = Process(self._api, clock, self._runnables, self._board.befalls, self._board, self._told)
+            self._process = Process(self._api, clock, self._runnables, self._board.fault_of, self._board, self._told)
             self._process.start(self._loop)
 
     def _stop(self) -> None:
@@ -228,8 +228,8 @@ class RealCluster(Cluster):
         if where is None:
             return
         with suppress(KindMissing):
-            for one in self._do(lambda api: api.list(kind, namespace=where)).items:
-                yield ref_of(one, kind)
+            for item in self._do(lambda api: api.list(kind, namespace=where)).items:
+                yield ref_of(item, kind)
 
     def _free(self, ref: ObjectRef) -> None:
         free = {"metadata": {"finalizers": None}}

@@ -67,7 +67,7 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 
 @attrs.frozen
-class Sight:
+class Diagnostics:
     """Everything that helps to find out why an expected state was not reached."""
 
     what: str
@@ -101,9 +101,9 @@ def _conditions(live: Manifest) -> Iterator[str]:
     meta = metadata(live)
     if meta.get("deletionTimestamp"):
         yield f"to be deleted since {meta['deletionTimestamp']}, held by {', '.join(meta.get('finalizers') or ())}"
-    found = get_path(live, "status", "conditions") or ()
-    yield from (_condition(one, meta.get("generation")) for one in found)
-    if not found:
+    conditions = get_path(live, "status", "conditions") or ()
+    yield from (_condition(condition, meta.get("generation")) for condition in conditions)
+    if not conditions:
         yield "none"
 
 

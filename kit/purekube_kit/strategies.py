@@ -14,8 +14,8 @@ from purekube.apimachinery.structuring import unstructure
 from purekube.boxes.schemas import CrdVersions
 from purekube.reconcilers import Object, Resource
 from purekube.schema import Schema
-from purekube_run.trials.chooser import Chooser, Seeded
-from purekube_run.trials.examples import Examples, NoExample
+from purekube_run.simulation.data_source import DataSource, Seeded
+from purekube_run.simulation.examples import Examples, NoExample
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -76,14 +76,14 @@ def changes_of(
 
 @attrs.frozen
 class _Drawn:
-    """A `Chooser` that draws from Hypothesis, whose simplest answers are the least number and no."""
+    """A `DataSource` that draws from Hypothesis, whose simplest answers are the least number and no."""
 
     draw: st.DrawFn
 
-    def whole(self, low: int, high: int) -> int:
+    def integer(self, low: int, high: int) -> int:
         return self.draw(st.integers(low, high))
 
-    def odds(self, chance: float) -> bool:
+    def chance(self, chance: float) -> bool:
         return self.draw(st.integers(1, 10)) > 10 - round(10 * chance)
 
 
@@ -133,11 +133,11 @@ class _Drawing:
         except NoExample:
             reject()
 
-    def _object(self, choose: Chooser, name: str, fixed: Mapping[str, Any]) -> Manifest:
+    def _object(self, choose: DataSource, name: str, fixed: Mapping[str, Any]) -> Manifest:
         metadata = {"name": name, **({"namespace": self.namespace} if self.kind.namespaced else {})}
         return self._examples(choose, fixed).object_of(self.kind, metadata)
 
-    def _examples(self, choose: Chooser, fixed: Mapping[str, Any]) -> Examples:
+    def _examples(self, choose: DataSource, fixed: Mapping[str, Any]) -> Examples:
         return Examples(self.schema, choose, self.wide, fixed)
 
     def _fixed(self, draw: st.DrawFn) -> dict[str, Any]:

@@ -63,9 +63,9 @@ def _left_of(cluster: Cluster, out: str) -> list[str]:
 
 
 def _name_of(out: str) -> str:
-    found = re.search(r"^namespaces +(vworkspace-demo-\w+),", out, re.MULTILINE)
-    assert found is not None, out
-    return found.group(1)
+    match = re.search(r"^namespaces +(vworkspace-demo-\w+),", out, re.MULTILINE)
+    assert match is not None, out
+    return match.group(1)
 
 
 def _all_hold(ended: Ended, parts: int) -> None:

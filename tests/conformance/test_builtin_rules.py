@@ -50,7 +50,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 def refused(answer: Answer) -> list[tuple[str, str]]:
     """Fields and texts of the causes of a 422."""
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
-    return [(one["field"], one["message"]) for one in answer.json["details"]["causes"]]
+    return [(cause["field"], cause["message"]) for cause in answer.json["details"]["causes"]]
 
 
 # --- deleting a Job --------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def versioned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def specs(answer: Answer) -> list[Any]:
-    return [one["spec"] for one in answer.json["items"]]
+    return [item["spec"] for item in answer.json["items"]]
 
 
 def test_an_object_is_read_listed_and_watched_in_each_version(versioned: Versioned) -> None:
@@ -108,7 +108,9 @@ def test_fields_are_owned_in_the_version_they_were_written_in(versioned: Version
     refused = versioned.apply("v1alpha1", "B", "owned", hostName="other")
     assert (refused.status, refused.json["details"]["causes"][0]["field"]) == (409, ".spec.host")
     forced = versioned.apply("v1alpha1", "B", "owned", "&force=true", hostName="other").json
-    owners = {one["manager"]: one["fieldsV1"] for one in forced["metadata"]["managedFields"]}
+    owners = {
+        managed_field["manager"]: managed_field["fieldsV1"] for managed_field in forced["metadata"]["managedFields"]
+    }
     assert owners == {"A": {"f:spec": {"f:size": {}}}, "B": {"f:spec": {"f:hostName": {}}}}
     assert versioned.apply("v1", "A", "owned").json["spec"] == {"host": "other", "tier": "one"}
     moved = versioned.apply("v1", "B", "owned", size=4).json
@@ -129,7 +131,7 @@ def answering(**response: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 def changing(change: Change) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def answer(review: dict[str, Any]) -> dict[str, Any]:
         request = review["request"]
-        objects = [change(converted(one, request["desiredAPIVersion"])) for one in request["objects"]]
+        objects = [change(converted(obj, request["desiredAPIVersion"])) for obj in request["objects"]]
         return answering(result={"status": "Success"}, convertedObjects=objects)(review)
 
     return answer
@@ -189,10 +191,10 @@ def test_only_labels_and_annotations_come_from_the_webhook(versioned: Versioned)
     assert versioned.create("v1", "meta", host="x").status == 201
     versioned.webhook.answer = with_meta(finalizers=["a/b"], generation=77, annotations={"kept": "x"}, labels=None)
     try:
-        found = versioned.get("v1alpha1", "meta").json["metadata"]
+        metadata = versioned.get("v1alpha1", "meta").json["metadata"]
     finally:
         versioned.webhook.answer = None
-    assert (found["generation"], found["annotations"], found.get("finalizers")) == (1, {"kept": "x"}, None)
+    assert (metadata["generation"], metadata["annotations"], metadata.get("finalizers")) == (1, {"kept": "x"}, None)
 
 
 def test_a_write_that_changes_nothing_moves_an_object_to_the_storage_version(versioned: Versioned) -> None:
@@ -210,7 +212,7 @@ def test_a_write_that_changes_nothing_moves_an_object_to_the_storage_version(ver
         rewritten.append(after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"])
     assert rewritten == [True, False]
     crd = versioned.definition()
-    crd["spec"]["versions"] = [one for one in crd["spec"]["versions"] if one["name"] != "v1"]
+    crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["name"] != "v1"]
     refused = versioned.wire.send("PUT", f"{DEFINITIONS}/{versioned.kind.name}", crd)
     assert refused.status == 422
     assert "v1 was previously a storage version, and must remain in spec.versions until" in refused.json["message"]

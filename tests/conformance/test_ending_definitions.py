@@ -59,7 +59,9 @@ class Ending:
     def terminating(self) -> tuple[str, str]:
         """Status and reason of the condition."""
         conditions = self.get().json["status"]["conditions"]
-        found = [(one["status"], one["reason"]) for one in conditions if one["type"] == "Terminating"]
+        found = [
+            (condition["status"], condition["reason"]) for condition in conditions if condition["type"] == "Terminating"
+        ]
         return found[0] if found else ("", "")
 
 

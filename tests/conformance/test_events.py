@@ -25,7 +25,7 @@ CORE_EVENT = Kind("", "v1", "Event", "events")
 async def events_of(on: Examined, kind: Kind = EVENT, namespace: str | None = None) -> list[Manifest]:
     about = "regarding" if kind == EVENT else "involvedObject"
     found = (await on.api.list(kind, namespace=namespace or on.namespace)).items
-    return [one for one in found if one.get(about, {}).get("name", "").startswith(("probe-", on.namespace))]
+    return [item for item in found if item.get(about, {}).get("name", "").startswith(("probe-", on.namespace))]
 
 
 async def emitting(on: Examined, act: Callable[[BackgroundEvents], Awaitable[None]]) -> BackgroundEvents:
@@ -81,7 +81,7 @@ async def notes_that_are_too_long(on: Examined) -> None:
 
     sink = await emitting(on, act)
 
-    assert sorted(len(one["note"].encode()) for one in await events_of(on)) == [1023, 1024]
+    assert sorted(len(event["note"].encode()) for event in await events_of(on)) == [1023, 1024]
     assert sink.counts[Observed.DROPPED] == 0
 
 
@@ -96,7 +96,7 @@ async def a_flood_about_one_object(on: Examined) -> None:
 
     sink = await emitting(on, act)
 
-    names = [one["regarding"]["name"] for one in await events_of(on)]
+    names = [event["regarding"]["name"] for event in await events_of(on)]
     assert (names.count("probe-a"), names.count("probe-b")) == (25, 1)
     assert sink.counts[Observed.DROPPED] == 5
 

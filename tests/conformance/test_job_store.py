@@ -189,8 +189,8 @@ def test_the_store_in_secrets_keeps_its_promise_about(face: Open, check: Check) 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_store_in_memory_keeps_its_promise_about(check: Check) -> None:
     async def main() -> None:
-        kept = MemoryJobStore(longest=LONGEST)
-        await check(Ground(lambda: kept))
+        memory_job_store = MemoryJobStore(longest=LONGEST)
+        await check(Ground(lambda: memory_job_store))
 
     run_sync(main())
 

@@ -124,7 +124,7 @@ async def applying(on: Examined) -> None:
     assert await on.apply(on.probe("a", size=1)) == first
     conflict = await refused(on.apply(on.probe("a", size=2), "two"), Conflict)
     assert isinstance(conflict, Conflict)
-    assert [(one.manager, one.field) for one in conflict.conflicts] == [("one", ".spec.size")]
+    assert [(conflict.manager, conflict.field) for conflict in conflict.conflicts] == [("one", ".spec.size")]
     forced = await on.apply(on.probe("a", size=2), "two", force=True)
     assert (get_path(forced, "spec", "size"), get_path(forced, "metadata", "generation")) == (2, 2)
 

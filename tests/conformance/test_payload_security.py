@@ -313,10 +313,10 @@ def test_a_configured_key_means_required_unless_the_setting_says_unsigned_PULL_9
 ) -> None:
     keys = opener(ED) if with_key else JosePayloads()
 
-    found = in_force(Security(require_signed=by_cluster), keys, told)
+    security = in_force(Security(require_signed=by_cluster), keys, told)
 
-    assert found.require_signed is required
-    scope = JobScope(CLUSTER_ID, security=found)
+    assert security.require_signed is required
+    scope = JobScope(CLUSTER_ID, security=security)
     if required:
         refused(job(), scope, Reason.SIGNATURE_INVALID)
     else:

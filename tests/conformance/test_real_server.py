@@ -43,9 +43,9 @@ def stand_ins(folder: Path, etcd: str = SERVES, apiserver: str = SERVES) -> Asse
         path = folder / name
         path.write_text(text.replace("{python}", sys.executable).replace("{folder!r}", repr(str(folder))))
         path.chmod(0o755)
-    found = assets_of({"KUBEBUILDER_ASSETS": str(folder)})
-    assert isinstance(found, Assets)
-    return found
+    assets = assets_of({"KUBEBUILDER_ASSETS": str(folder)})
+    assert isinstance(assets, Assets)
+    return assets
 
 
 def alive(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ import attrs
 
 from purekube import ports
 from purekube.apimachinery import errors
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.structuring import structure
@@ -37,8 +37,8 @@ from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.unreadable import Unreadable
-from vworkspace_core.clusters.controllers import Watched
-from vworkspace_core.clusters.hardening import Exposure
+from vworkspace_core.clusters.controllers import InformerReport
+from vworkspace_core.clusters.hardening import WeakSettings
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.credentials import messages as credentials
@@ -51,7 +51,7 @@ from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.spent_approvals import Ledger
+from vworkspace_core.operations.used_approvals import UsedApprovals
 
 Json = Any
 
@@ -70,15 +70,15 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "operation snapshot": OperationObserved,
     "unreadable operation": Unreadable,
     "claims": Claims,
-    "spent approvals": Ledger,
+    "spent approvals": UsedApprovals,
     "cluster snapshot": ClusterInventory,
     "agent report": AgentReport,
     "mail": PendingDeliveries,
     "link": ConnectionState,
     "instant": Instant,
-    "watched": Watched,
-    "openings": Exposure,
-    "wanted condition": Wanted,
+    "watched": InformerReport,
+    "openings": WeakSettings,
+    "wanted condition": DesiredCondition,
     "condition": Condition,
     # jobs
     "job record": JobRecord,
@@ -214,6 +214,8 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
 """Each class by the corpus's word for it."""
 
 RENAMED: Final[Mapping[tuple[str, str], str]] = {
+    ("claims", "ledger"): "used_approvals",
+    ("cluster snapshot", "exposure"): "weak_settings",
     ("link", "state"): "connectivity",
     ("agent report", "link"): "connection",
     ("agent report", "mail"): "pending",
@@ -308,7 +310,7 @@ def _object(value: Any) -> Json:
     tag = _TAGS[cls]
     if isinstance(value, Unreadable) and isinstance(value.stub, ApplicationInstance):
         tag = "unreadable instance"
-    return {"~": tag, **{_NOW_CALLED.get((tag, name), name): to_data(one) for name, one in fields.items()}}
+    return {"~": tag, **{_NOW_CALLED.get((tag, name), name): to_data(field) for name, field in fields.items()}}
 
 
 def _error_fields(error: Exception) -> dict[str, Any]:
@@ -383,28 +385,29 @@ def decision_data(decision: Decision) -> Json:
     """Every effect of `decision`, in the order in which they are carried out; empty ones left out."""
     whole = {
         "finalizer": None if decision.finalizer is None else decision.finalizer.value,
-        "dry run": [_apply(one) for one in decision.rehearsals],
-        "patch": [{"object": _ref(one.ref), "merge patch": one.patch} for one in decision.patches],
-        "apply": [_apply(one) for one in decision.applies],
-        "create": [{"object": _ref(one.ref), "manifest": one.manifest} for one in decision.creates],
+        "dry run": [_apply(dry_run) for dry_run in decision.dry_runs],
+        "patch": [{"object": _ref(patch.ref), "merge patch": patch.patch} for patch in decision.patches],
+        "apply": [_apply(apply) for apply in decision.applies],
+        "create": [{"object": _ref(create.ref), "manifest": create.manifest} for create in decision.creates],
         "delete": [
-            {"object": _ref(one.ref), "uid": one.uid, "resourceVersion": one.resource_version}
-            for one in decision.deletes
+            {"object": _ref(delete.ref), "uid": delete.uid, "resourceVersion": delete.resource_version}
+            for delete in decision.deletes
         ],
         "status": decision.status,
         "events": [
             {
-                "object": _ref(one.regarding),
-                "uid": one.regarding_uid,
-                "type": one.type,
-                "reason": one.reason,
-                "action": one.action,
-                "note": one.note,
+                "object": _ref(event.regarding),
+                "uid": event.regarding_uid,
+                "type": event.type,
+                "reason": event.reason,
+                "action": event.action,
+                "note": event.note,
             }
-            for one in decision.events
+            for event in decision.events
         ],
         "transitions": [
-            {"from": _condition(one.previous), "to": _condition(one.condition)} for one in decision.transitions
+            {"from": _condition(transition.previous), "to": _condition(transition.condition)}
+            for transition in decision.transitions
         ],
         "pace": None if decision.requeue.pace is RequeuePace.NONE else decision.requeue.pace.name.lower(),
         "look again after": decision.requeue.after,

@@ -11,8 +11,8 @@ from tests.corpus.play import play
 
 def main() -> None:
     """Write every file of `golden/` anew."""
-    for name, found in worlds().items():
-        write_lines(golden(name), [{"world": fingerprint(one), "comes to": play(one)} for one in found])
+    for name, world in worlds().items():
+        write_lines(golden(name), [{"world": fingerprint(one), "comes to": play(one)} for one in world])
     for name, story in STORIES.items():
         write_lines(golden(pass_name(name)), record(story))
 

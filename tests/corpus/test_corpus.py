@@ -59,7 +59,7 @@ UNSAID: Final = frozenset(
 def test_worlds_come_to_what_they_came_to(name: str) -> None:
     """Each decision and each step of a machine, on the same worlds, gives the same bytes."""
     expected = list(read_lines(golden(name)))
-    assert [fingerprint(one) for one in WORLDS[name]] == [one["world"] for one in expected], (
+    assert [fingerprint(one) for one in WORLDS[name]] == [line["world"] for line in expected], (
         "worlds and golden are not of one recording"
     )
     for number, (world, was) in enumerate(zip(WORLDS[name], expected, strict=True)):
@@ -96,7 +96,7 @@ def _everything(data: Json) -> Iterator[Mapping[str, Any]]:
             yield from _everything(one)
 
 
-RECORDED: Final = {name: [one["comes to"] for one in read_lines(golden(name))] for name in WORLDS}
+RECORDED: Final = {name: [line["comes to"] for line in read_lines(golden(name))] for name in WORLDS}
 
 
 def test_every_decision_and_every_machine_is_played() -> None:
@@ -127,8 +127,8 @@ def test_every_effect_of_a_decision_occurs() -> None:
         "status",
         "transitions",
     }
-    assert {one.get("finalizer") for one in decisions} == {None, "add", "remove"}
-    assert {one.get("pace") for one in decisions} == {None, "backoff", "slow", "refused"}
+    assert {decision.get("finalizer") for decision in decisions} == {None, "add", "remove"}
+    assert {decision.get("pace") for decision in decisions} == {None, "backoff", "slow", "refused"}
     assert any("force" in one for one in _everything(decisions))
 
 
@@ -136,10 +136,10 @@ def test_every_condition_is_said() -> None:
     """Every row of the vocabulary (RES-4) stands in a status of the corpus, but for those named here."""
     stories = [list(read_lines(golden(pass_name(name)))) for name in STORIES]
     said = {
-        (found["kind"], one["type"], one["status"], one["reason"])
+        (found["kind"], condition["type"], condition["status"], condition["reason"])
         for found in _everything([list(RECORDED.values()), stories])
         if str(found.get("kind")) in TABLE and isinstance(found.get("status"), Mapping)
-        for one in found["status"].get("conditions", ())
+        for condition in found["status"].get("conditions", ())
     }
     rows = {
         (kind, str(entry.type), str(entry.status), str(reason))

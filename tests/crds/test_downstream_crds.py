@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.failure import ApiFailure
 from kubelab.model.requests import FieldValidation, WriteRequest
 from kubelab.writes import pipeline
@@ -27,7 +27,7 @@ def documents() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def definitions(documents: dict[str, Any]) -> dict[str, Definition]:
+def definitions(documents: dict[str, Any]) -> dict[str, ServedKind]:
     return {name: definitions_of_crd(crd)[0] for name, crd in documents.items()}
 
 
@@ -83,7 +83,7 @@ def test_every_definition_compiles_in_seconds(documents: dict[str, Any]) -> None
         ("workflows.argoproj.io", {"entrypoint": "m", "templates": [{"name": "m", "container": {"image": "i"}}]}),
     ],
 )
-def test_a_plain_object_of_each_kind_is_accepted(definitions: dict[str, Definition], crd: str, spec: Any) -> None:
+def test_a_plain_object_of_each_kind_is_accepted(definitions: dict[str, ServedKind], crd: str, spec: Any) -> None:
     stored = create(definitions[crd], spec)
     assert all(stored["spec"][key] == value for key, value in spec.items() if not isinstance(value, (dict, list)))
 
@@ -124,7 +124,7 @@ def test_a_plain_object_of_each_kind_is_accepted(definitions: dict[str, Definiti
     ],
 )
 def test_what_the_real_kind_refuses_is_refused(
-    definitions: dict[str, Definition], crd: str, spec: Any, field: str, text: str
+    definitions: dict[str, ServedKind], crd: str, spec: Any, field: str, text: str
 ) -> None:
     with pytest.raises(ApiFailure) as caught:
         create(definitions[crd], spec)
@@ -132,7 +132,7 @@ def test_what_the_real_kind_refuses_is_refused(
     assert any(cause.field == field and text in cause.message for cause in caught.value.causes), caught.value.message
 
 
-def test_a_snapshot_source_is_immutable(definitions: dict[str, Definition]) -> None:
+def test_a_snapshot_source_is_immutable(definitions: dict[str, ServedKind]) -> None:
     definition = definitions["volumesnapshots.snapshot.storage.k8s.io"]
     live = {**create(definition, {"source": {"persistentVolumeClaimName": "c"}})}
     live["metadata"] = {**live["metadata"], "resourceVersion": "1"}
@@ -142,7 +142,7 @@ def test_a_snapshot_source_is_immutable(definitions: dict[str, Definition]) -> N
     assert [cause.field for cause in caught.value.causes] == ["spec.source.persistentVolumeClaimName"]
 
 
-def create(definition: Definition, spec: Any) -> dict[str, Any]:
+def create(definition: ServedKind, spec: Any) -> dict[str, Any]:
     body = {"apiVersion": definition.api_version, "kind": definition.kind.kind, "metadata": {"name": "a"}, "spec": spec}
     return dict(pipeline.create(definition, body, write("")).object)
 

@@ -169,8 +169,8 @@ def made(of: str, parameters: dict[str, Any], name: str, hook: dict[str, Any]) -
     seen = observed(of, objects=objects)
     start = start_or_unmet(operation(of, name=name, parameters=parameters), seen, CONTEXT)
     assert isinstance(start, Start), start
-    (wanted,) = start.objects
-    return wanted.kind, wanted.manifest
+    (desired,) = start.objects
+    return desired.kind, desired.manifest
 
 
 def accept(kube: InProcessKube, kind: Kind, manifest: Manifest) -> None:

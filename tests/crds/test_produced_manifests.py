@@ -201,8 +201,8 @@ def test_every_status_is_accepted(judge: Judge, situation: Situation, context: C
     decision = reconcile(situation.source, situation.observed, context)
 
     if decision.status is not None:
-        told = judge.takes_status(situation.source, decision.status)["status"]
-        assert _contains(told, decision.status["status"])
+        status = judge.takes_status(situation.source, decision.status)["status"]
+        assert _contains(status, decision.status["status"])
     event("status" if decision.status is not None else "no status")
 
 
@@ -239,8 +239,8 @@ def test_every_combination_of_features_produces_what_it_should_and_is_accepted(
 
     kinds = [apply.kind for apply in decision.applies]
     referenced = values_source in (ValuesSource.SECRET_REF, ValuesSource.CONFIG_MAP_REF)
-    wanted = {HELM_RELEASE, OCI_REPOSITORY if source_type is SourceType.OCI else HELM_REPOSITORY}
-    assert set(kinds) == wanted | ({CONFIG_MAP} if integrated and referenced else set())
+    desired = {HELM_RELEASE, OCI_REPOSITORY if source_type is SourceType.OCI else HELM_REPOSITORY}
+    assert set(kinds) == desired | ({CONFIG_MAP} if integrated and referenced else set())
     for apply in decision.applies:
         judge.takes(apply.manifest, apply.kind)
     spec = next(apply.manifest["spec"] for apply in decision.applies if apply.kind == HELM_RELEASE)

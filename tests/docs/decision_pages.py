@@ -52,7 +52,9 @@ def sections(room: str) -> Iterator[Decision]:
 @cache
 def decisions() -> tuple[Decision, ...]:
     """All of them, by number."""
-    return tuple(sorted((one for room in ROOMS for one in sections(room)), key=lambda one: one.number))
+    return tuple(
+        sorted((decision for room in ROOMS for decision in sections(room)), key=lambda decision: decision.number)
+    )
 
 
 def page() -> str:

@@ -13,8 +13,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.controller.blocked_pass import BlockedCause
 from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.reconcile_error import ReconcileErrorCause
 from purekube.graph.account import GraphReason
 from tests.support.patience import PATIENCE
 from tests.support.promql import Series, alerting
@@ -129,7 +129,7 @@ def test_what_is_mended_is_silent_again() -> None:
 
 def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
     known = {str(reason) for rows in TABLE.values() for row in rows for reason in row.reasons}
-    known |= {str(reason) for reason in (*GraphReason, *BlockedCause)} | {"NamespaceNotSelected"}
+    known |= {str(reason) for reason in (*GraphReason, *ReconcileErrorCause)} | {"NamespaceNotSelected"}
     words = {"HelmRelease", "Operation", "Operations"}
     from vworkspace_app.commands.program import app
 

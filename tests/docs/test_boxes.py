@@ -15,9 +15,9 @@ from purekube.apimachinery.fields import camel
 from purekube.boxes import model
 from purekube.boxes.compile import examine
 from purekube.boxes.functions import OBJECTS
-from purekube.boxes.gates import AFTER, OPERATORS
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube.boxes.when_conditions import AFTER, OPERATORS
 from purekube.composites.decisions import NO_ACCOUNT
 from purekube.composites.remedies import HIDDEN
 from purekube.graph import GraphReason

@@ -49,7 +49,7 @@ def problem(words: str) -> str:
     """What is wrong with a command line; empty where nothing is."""
     name = next((name for name in sorted(options(), key=len, reverse=True) if f"{words} ".startswith(f"{name} ")), "")
     if not name:
-        is_part = words.strip() in {one.split()[0] for one in options()} or words.startswith(("-", "…"))
+        is_part = words.strip() in {option.split()[0] for option in options()} or words.startswith(("-", "…"))
         return "" if is_part else f"no command: {words}"
     unknown = set(_OPTION.findall(re.sub(r"'[^']*'|\"[^\"]*\"|=\S+", "", words))) - options()[name] - {*_ANYWHERE}
     return f"{name} has no {', '.join(sorted(unknown))}" if unknown else ""

@@ -37,7 +37,7 @@ def test_every_page_is_a_room_and_is_in_the_index() -> None:
 def test_the_index_of_the_site_leads_to_every_decision_by_its_number() -> None:
     rows = re.findall(r"^\| (\d+) \| \[.+?\]\((\S+)\) \|", page(), re.MULTILINE)
 
-    assert rows == [(str(one.number), one.link) for one in decisions()]
+    assert rows == [(str(decision.number), decision.link) for decision in decisions()]
     for room in ROOMS:
         assert {link.partition("#")[2] for _, link in rows if link.startswith(f"{room}.md#")} <= anchors(
             FOLDER / f"{room}.md"
@@ -45,7 +45,7 @@ def test_the_index_of_the_site_leads_to_every_decision_by_its_number() -> None:
 
 
 def test_numbers_are_given_once_and_without_a_gap() -> None:
-    assert [one.number for one in decisions()] == list(range(1, len(decisions()) + 1))
+    assert [decision.number for decision in decisions()] == list(range(1, len(decisions()) + 1))
     assert len(decisions()) >= 104
 
 
@@ -57,13 +57,13 @@ def test_a_decision_has_a_heading_a_text_and_clauses_that_exist(decision: Decisi
 
 
 def test_every_decision_that_is_cited_exists() -> None:
-    known = {one.number for one in decisions()}
+    known = {decision.number for decision in decisions()}
 
     assert {place for place in cited() if place[1] not in known} == set()
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_number_within_a_page_leads_to_that_decision(room: str) -> None:
-    links = {str(one.number): one.link for one in decisions()}
+    links = {str(decision.number): decision.link for decision in decisions()}
     for number, target in WITHIN.findall((FOLDER / f"{room}.md").read_text(encoding="utf-8")):
         assert links[number] in (target, f"{room}.md{target}")

@@ -27,7 +27,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="
 BLOCKS = re.findall(r"<!-- example: ([a-z-]+) -->\n```json\n(.*?)```", PAGE, re.DOTALL)
 EXAMPLES: Mapping[str, Any] = {name: json.loads(text) for name, text in BLOCKS}
 MADE = produced()
-JOBS = {name: found for name, found in EXAMPLES.items() if name.startswith("job-")}
+JOBS = {name: example for name, example in EXAMPLES.items() if name.startswith("job-")}
 
 
 def test_no_example_stands_outside_the_tests() -> None:
@@ -51,8 +51,8 @@ def test_every_job_is_one_that_the_agent_takes(name: str) -> None:
 def test_every_kind_of_job_and_every_intent_has_its_example() -> None:
     shown = [*JOBS.values(), *EXAMPLES["poll"]["jobs"]]
 
-    assert {one["kind"] for one in shown} == set(JobKind)
-    assert {one["payload"]["intent"] for one in shown if one["kind"] == "intent"} == set(IntentName)
+    assert {job["kind"] for job in shown} == set(JobKind)
+    assert {job["payload"]["intent"] for job in shown if job["kind"] == "intent"} == set(IntentName)
 
 
 def test_the_answer_of_the_poll_is_what_the_embedded_control_plane_gives() -> None:
@@ -68,9 +68,9 @@ def test_the_answer_of_the_poll_is_what_the_embedded_control_plane_gives() -> No
 
 def test_the_control_plane_takes_every_report() -> None:
     assert [check_status(EXAMPLES[name]) for name in EXAMPLES if name.startswith("status")] == [[], []]
-    assert [check_result(found) for name, found in EXAMPLES.items() if name.startswith("result")] == [[]] * 5
+    assert [check_result(example) for name, example in EXAMPLES.items() if name.startswith("result")] == [[]] * 5
     events = [*EXAMPLES["events"]["events"], EXAMPLES["event-operation"]]
-    assert [check_event(found) for found in events] == [[]] * 3
+    assert [check_event(event) for event in events] == [[]] * 3
 
 
 def test_the_signature_is_good_for_this_job_and_this_cluster_only_PULL_9() -> None:
@@ -118,5 +118,5 @@ def test_the_requests_are_those_that_the_client_sends_PULL_1() -> None:
         assert request.headers["accept"] == MEDIA_TYPE
         assert request.headers.get("content-type") == (MEDIA_TYPE if request.body else None)
     bodies = [request.json if request.body else None for request in requests]
-    wanted = [None, None, *(EXAMPLES[name] for name in ("status", "result-succeeded", "events", "register")), {}]
-    assert bodies == wanted
+    desired = [None, None, *(EXAMPLES[name] for name in ("status", "result-succeeded", "events", "register")), {}]
+    assert bodies == desired

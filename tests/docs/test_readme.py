@@ -145,7 +145,11 @@ def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> 
     assert described == {option for option in known if option.startswith("--")} - {"--help"}
 
 
-EXAMPLES = {" ".join(found): found for found in shell_commands() if Path(found[0]).name == COMMAND}
+EXAMPLES = {
+    " ".join(shell_command): shell_command
+    for shell_command in shell_commands()
+    if Path(shell_command[0]).name == COMMAND
+}
 
 
 PARENTS = ("box", "conformance", "controllers", "init", "versions")

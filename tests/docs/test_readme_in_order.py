@@ -78,7 +78,11 @@ def says(manifest: Any, kind: str, status: str) -> str:
     state = manifest.get("status", {})
     if state.get("observedGeneration") != manifest["metadata"]["generation"]:
         return ""
-    found = [one for one in state.get("conditions", ()) if (one["type"], one["status"]) == (kind, status)]
+    found = [
+        condition
+        for condition in state.get("conditions", ())
+        if (condition["type"], condition["status"]) == (kind, status)
+    ]
     return str(found[0]["reason"]) if found else ""
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from purekube import reconcilers
-from purekube.reconcilers import ApplyPolicy, Cause, Promise, Removal, Until
+from purekube.reconcilers import ApplyPolicy, Cause, Feature, Removal, Until
 from purekube_kit import FakeCluster
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
@@ -85,7 +85,7 @@ def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
     """In the text and the tables of the levels; those of other frameworks stand at the end."""
     text = re.sub(r"^```.*?^```$", "", PAGE.split("## The kind", 1)[1].split("## Versions")[0], flags=re.M | re.S)
     names = {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\b[A-Z][A-Za-z]+\b", code)}
-    members = {member.name for kind in (Until, Cause, ApplyPolicy, Removal, Promise) for member in kind}
+    members = {member.name for kind in (Until, Cause, ApplyPolicy, Removal, Feature) for member in kind}
     conditions = {"Ready", "Reconciling", "Stalled"}
     types = {"KubeApi", "Kind", "Deployment", "Secret", "Spec", "Status", "None", "True", "False"}
     foreign = {"TEAM", "ShopAudit", *types}

@@ -73,8 +73,8 @@ def refuse(world: World, lacking: Collection[Lack]) -> None:
 
     def authorize(caller: Caller, asked: Attributes) -> bool:
         resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
-        wanted = {(asked.verb, resource, asked.namespace), (asked.verb, resource, "")}
-        return caller.user != OPERATOR or not wanted & set(lacking)
+        desired = {(asked.verb, resource, asked.namespace), (asked.verb, resource, "")}
+        return caller.user != OPERATOR or not desired & set(lacking)
 
     world.cluster.authorize = authorize
 
@@ -136,9 +136,9 @@ def kind_of(manifest: Manifest) -> Any:
 
 def says(world: World, ref: ObjectRef, kind: str) -> tuple[str, str, str]:
     """Status, reason and message of a condition."""
-    for one in get_path(world.find(ref), "status", "conditions") or ():
-        if one["type"] == kind:
-            return one["status"], one["reason"], one.get("message", "")
+    for condition in get_path(world.find(ref), "status", "conditions") or ():
+        if condition["type"] == kind:
+            return condition["status"], condition["reason"], condition.get("message", "")
     return "", "", ""
 
 
@@ -147,11 +147,11 @@ def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
     assert live is not None
     if get_path(live, "metadata", "labels", "app.vworkspace.io/managed-by") != "control-plane":
         found = [
-            one
-            for one in world.hands.do(lambda api: api.list(EVENT, namespace=ref.namespace)).items
-            if one["reason"] == "NotManaged" and one["regarding"]["name"] == ref.name
+            item
+            for item in world.hands.do(lambda api: api.list(EVENT, namespace=ref.namespace)).items
+            if item["reason"] == "NotManaged" and item["regarding"]["name"] == ref.name
         ]
-        kinds = [one["regarding"]["kind"] for one in found]
+        kinds = [item["regarding"]["kind"] for item in found]
         return kinds.count(ref.kind.kind) == 1 or bool(
             [line for line in logs if line["event"] in ("event dropped", "left alone: not labelled for this operator")]
         )

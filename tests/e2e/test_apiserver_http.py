@@ -73,7 +73,9 @@ def test_classic_discovery_names_what_is_served(wire: Wire) -> None:
     groups = {group["name"]: group["preferredVersion"]["version"] for group in wire.send("GET", "/apis").json["groups"]}
     assert groups["tests.example"] == "v1"
     assert wire.send("GET", "/apis/tests.example").json["kind"] == "APIGroup"
-    resources = {one["name"]: one for one in wire.send("GET", "/apis/tests.example/v1").json["resources"]}
+    resources = {
+        resource["name"]: resource for resource in wire.send("GET", "/apis/tests.example/v1").json["resources"]
+    }
     assert set(resources) == {"gizmos", "gizmos/status", "gizmos/scale", "rigs", "rigs/status", "rigs/scale"}
     assert resources["gizmos"]["namespaced"]
     assert resources["gizmos/scale"]["kind"] == "Scale"

@@ -102,8 +102,8 @@ def test_every_bad_job_fails_with_reason_and_path_and_the_next_good_one_succeeds
 
         assert {what: answer["outcome"] for what, answer in answers.items()} == dict.fromkeys(BAD, "failed")
         told = {what: answer["error"] for what, answer in answers.items()}
-        wanted = {what: f"{reason}: {path}: " for what, (_, reason, path) in BAD.items()}
-        assert {what: error for what, error in told.items() if not error.startswith(wanted[what])} == {}
+        desired = {what: f"{reason}: {path}: " for what, (_, reason, path) in BAD.items()}
+        assert {what: error for what, error in told.items() if not error.startswith(desired[what])} == {}
         assert "hunter2" not in str(told)
         assert not any("appliedRef" in answer for answer in answers.values())
         assert (len(world.history), world.writes()) == (before, []), "nothing was written"

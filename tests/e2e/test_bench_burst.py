@@ -44,8 +44,8 @@ def prepare(server: ApiServer) -> InProcessKube:
 
 
 def release(**spec: Any) -> Manifest:
-    wanted = {"interval": "1h", "chartRef": {"kind": "OCIRepository", "name": "source"}, **spec}
-    return {**HELM_RELEASE.manifest("one", SPACE), "spec": wanted}
+    desired = {"interval": "1h", "chartRef": {"kind": "OCIRepository", "name": "source"}, **spec}
+    return {**HELM_RELEASE.manifest("one", SPACE), "spec": desired}
 
 
 async def until(holds: Any) -> None:

@@ -110,9 +110,9 @@ def test_the_command_that_a_status_prints_gives_the_account_what_it_lacks_and_no
             printed = run(*words.replace("webapp.yaml", str(tmp_path / "webapp.yaml")).split(" "))
             assert printed.status == 0, printed.err
             manifests = list(yaml.safe_load_all(printed.out))
-            subjects = [subject for one in manifests for subject in one.get("subjects", ())]
+            subjects = [subject for manifest in manifests for subject in manifest.get("subjects", ())]
             assert subjects == [{"kind": "ServiceAccount", "name": "apps", "namespace": NS}]
-            assert {one["metadata"]["namespace"] for one in manifests} == {NS}
+            assert {manifest["metadata"]["namespace"] for manifest in manifests} == {NS}
             await grant_all(site, manifests)
             await site.until_ready(shop)
 
@@ -232,8 +232,8 @@ def test_an_external_is_read_as_the_account_and_wakes_its_reader_without_a_resyn
 
             await site.until(has_followed)
         assert site.server is not None
-        of_configs = [one for one in Remembered(site.server.audit).requests() if "configmaps" in one.path]
-        assert {one.impersonated for one in of_configs if one.user == OPERATOR_USER} == {
+        of_configs = [request for request in Remembered(site.server.audit).requests() if "configmaps" in request.path]
+        assert {request.impersonated for request in of_configs if request.user == OPERATOR_USER} == {
             f"system:serviceaccount:{NS}:apps"
         }
 
@@ -300,8 +300,8 @@ def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_
             await site.clock.sleep(5.0)
         compare(site, box)
         assert site.server is not None
-        of_children = [one for one in Remembered(site.server.audit).requests() if "configmaps" in one.path]
-        assert {one.impersonated for one in of_children if one.user == OPERATOR_USER} == {
+        of_children = [request for request in Remembered(site.server.audit).requests() if "configmaps" in request.path]
+        assert {request.impersonated for request in of_children if request.user == OPERATOR_USER} == {
             "system:serviceaccount:team:apps"
         }
 

@@ -58,7 +58,11 @@ def checked(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tupl
             write_kubeconfig(folder / "kc", url)
             words = ["box", "check", str(path), "--kubeconfig", str(folder / "kc")]
             status = await anyio.to_thread.run_sync(run_command, words)
-            return status, capsys.readouterr().out, {(one.verb, one.path) for one in list(asked.requests())[before:]}
+            return (
+                status,
+                capsys.readouterr().out,
+                {(request.verb, request.path) for request in list(asked.requests())[before:]},
+            )
 
     return anyio.run(story)
 

@@ -67,7 +67,7 @@ async def paste(site: BoxSite, message: str, file: Path) -> list[dict[str, Any]]
 
 
 def verbs(roles: list[dict[str, Any]]) -> list[tuple[str, str, set[str]]]:
-    rules = [(one["kind"], rule) for one in roles for rule in one.get("rules", ())]
+    rules = [(role["kind"], rule) for role in roles for rule in role.get("rules", ())]
     return [(kind, rule["resources"][0], set(rule["verbs"])) for kind, rule in rules]
 
 

@@ -111,7 +111,7 @@ def test_a_missing_right_is_told_with_what_gives_it() -> None:
         await site.install(webapp.crd)
         everywhere, binding, role, its_binding = printed(webapp)
         services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
-        role["rules"] = [*(one for one in role["rules"] if "services" not in one["resources"]), services]
+        role["rules"] = [*(rule for rule in role["rules"] if "services" not in rule["resources"]), services]
         for manifest in (everywhere, binding, role, its_binding):
             await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
         async with site.running(webapp, namespaces=(NS,)):
@@ -162,7 +162,7 @@ def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone() -> None:
             await site.clock.sleep(120.0)
             assert get_path(await site.get(theirs), "status") is None
         assert site.server is not None
-        asked = [one.path for one in Remembered(site.server.audit).requests() if one.user == OPERATOR_USER]
+        asked = [request.path for request in Remembered(site.server.audit).requests() if request.user == OPERATOR_USER]
         assert not [path for path in asked if "org-other" in path]
 
     in_process(story, QUICK, rbac=True)

@@ -12,7 +12,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.trials.cluster import plain_definition
+from purekube_run.simulation.cluster import plain_definition
 from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
 from tests.support.boxes import config, crd, document
 

@@ -35,9 +35,9 @@ def served(config: Mapping[str, Any]) -> Iterator[Kind]:
     for path in ("/api/v1", *(f"/apis/{version}" for version in groups)):
         found = get(path)
         group, _, version = found["groupVersion"].rpartition("/")
-        for one in found["resources"]:
-            if "/" not in one["name"] and set(one["verbs"]) >= OWNABLE:
-                yield Kind(group, version, one["kind"], one["name"], one["namespaced"])
+        for resource in found["resources"]:
+            if "/" not in resource["name"] and set(resource["verbs"]) >= OWNABLE:
+                yield Kind(group, version, resource["kind"], resource["name"], resource["namespaced"])
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.support.e2e_world import NS, VELERO_NS, World
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_core.overview.checkup import CheckResult, Finding
 
 OPTIONS = InstallOptions(velero_namespace=VELERO_NS)
 
@@ -35,14 +35,14 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
         points = await found(world)
         places = ("the whole cluster", NS, VELERO_NS, OPTIONS.namespace)
         for place in places:
-            assert points[f"rights in {place}"].verdict is Verdict.OK, points[f"rights in {place}"]
-        assert points["CRD ApplicationInstance"].verdict is Verdict.OK
-        assert points["Flux"].verdict is Verdict.OK
-        assert points["engine velero"].verdict is Verdict.OPTIONAL, "this world has no engines"
+            assert points[f"rights in {place}"].verdict is CheckResult.OK, points[f"rights in {place}"]
+        assert points["CRD ApplicationInstance"].verdict is CheckResult.OK
+        assert points["Flux"].verdict is CheckResult.OK
+        assert points["engine velero"].verdict is CheckResult.OPTIONAL, "this world has no engines"
         role = ObjectRef(RIGHTS["RoleBinding"], NS, "vworkspace-operator")
         world.hands.do(lambda api: api.delete(role))
         lacking = (await found(world))[f"rights in {NS}"]
-        assert lacking.verdict is Verdict.FAILED
+        assert lacking.verdict is CheckResult.FAILED
         command = f"vworkspace-operator manifests --rbac-only --namespace {NS} | kubectl apply --server-side -f -"
         assert lacking.remedy == command
 
@@ -53,15 +53,15 @@ def test_before_installing_an_administrator_may_and_the_operator_may_not_SEE_1()
     async def story(world: World) -> None:
         assert world.reached is not None
 
-        async def rights(config: Any) -> Verdict:
+        async def rights(config: Any) -> CheckResult:
             async with KubeApiClient(config) as api:
                 return next(
                     iter([each.verdict async for each in before_installing(api) if each.point == "your rights"])
                 )
 
-        assert await rights(world.reached.admin) is Verdict.OK
+        assert await rights(world.reached.admin) is CheckResult.OK
         if world.reached.restricted:
-            assert await rights(world.reached.operator) is Verdict.FAILED
+            assert await rights(world.reached.operator) is CheckResult.FAILED
 
     ENVIRONMENT.run(story)
 

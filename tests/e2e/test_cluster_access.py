@@ -105,14 +105,14 @@ def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
 
         anyio.run(use)
     entries = [json.loads(row) for row in log.read_text(encoding="utf-8").splitlines()]
-    guest = [(one["verb"], one["status"], one["manager"]) for one in entries if one["user"] == "guest"]
+    guest = [(entry["verb"], entry["status"], entry["manager"]) for entry in entries if entry["user"] == "guest"]
     assert guest == [("list", 403, ""), ("list", 200, ""), ("list", 200, ""), ("create", 403, "tests")]
-    strangers = [(one["verb"], one["status"]) for one in entries if not one["user"]]
-    assert strangers == [("get", 401), ("get", 401)]
-    told = [(one["method"], one["path"], one["status"]) for one in entries]
+    unmanaged_objects = [(entry["verb"], entry["status"]) for entry in entries if not entry["user"]]
+    assert unmanaged_objects == [("get", 401), ("get", 401)]
+    told = [(entry["method"], entry["path"], entry["status"]) for entry in entries]
     assert ("GET", "/version", 200) in told
     assert ("POST", "/apis/nothing.test/v1/things", 404) in told
-    assert sorted(one["at"] for one in entries) == [one["at"] for one in entries]
+    assert sorted(entry["at"] for entry in entries) == [entry["at"] for entry in entries]
     assert entries[0]["path"] == "/api/v1/namespaces/default/configmaps"
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
     shown = server.out + server.err + log.read_text(encoding="utf-8")

@@ -40,13 +40,13 @@ on_each = pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 
 def said(world: World) -> dict[str, str]:
     """Status and reason by condition type."""
-    found = get_path(world.find(OURS) or {}, "status", "conditions") or ()
-    return {one["type"]: f"{one['status']}/{one['reason']}" for one in found}
+    conditions = get_path(world.find(OURS) or {}, "status", "conditions") or ()
+    return {condition["type"]: f"{condition['status']}/{condition['reason']}" for condition in conditions}
 
 
 def told(world: World, kind: str) -> str:
     conditions = get_path(world.get(OURS), "status", "conditions")
-    return next(str(one["message"]) for one in conditions if one["type"] == kind)
+    return next(str(condition["message"]) for condition in conditions if condition["type"] == kind)
 
 
 OPEN = ("Warning", "OpenSettings")
@@ -289,7 +289,7 @@ def test_a_restart_moves_no_condition(away: bool) -> None:
             await world.clock.sleep(90)
             second.cancel_scope.cancel()
         assert (said(world), len(notes(world))) == (before, events)
-        times = [one["lastTransitionTime"] for one in world.get(OURS)["status"]["conditions"]]
+        times = [condition["lastTransitionTime"] for condition in world.get(OURS)["status"]["conditions"]]
         assert times == [one["lastTransitionTime"] for one in since]
 
     operate(story)

@@ -101,7 +101,7 @@ def test_plan_takes_lists_and_many_documents_in_any_order_and_number_of_files(tm
 
     assert all(decision == decisions[0] for decision in decisions)
     assert "apply" not in decisions[0]
-    assert {one["type"]: one["reason"] for one in decisions[0]["status"]["conditions"]}[
+    assert {condition["type"]: condition["reason"] for condition in decisions[0]["status"]["conditions"]}[
         "Blocked"
     ] == "NamespaceNotGated"
 
@@ -123,9 +123,9 @@ def test_plan_of_a_settled_instance_is_nothing_to_do(tmp_path: Path) -> None:
     same = run("plan", file, "-o", "diff", "--exit-code")
     assert (same.status, same.out, same.err) == (0, "", "plan: nothing to do\n")
 
-    wanted = {**found[0], "spec": {**found[0]["spec"], "chart": {**found[0]["spec"]["chart"], "version": "6.8.0"}}}
-    wanted["metadata"] = {**wanted["metadata"], "generation": wanted["metadata"]["generation"] + 1}
-    ended = run("plan", written(tmp_path / "next.yaml", listed(wanted, *found[1:])), "-o", "diff", "--exit-code")
+    desired = {**found[0], "spec": {**found[0]["spec"], "chart": {**found[0]["spec"]["chart"], "version": "6.8.0"}}}
+    desired["metadata"] = {**desired["metadata"], "generation": desired["metadata"]["generation"] + 1}
+    ended = run("plan", written(tmp_path / "next.yaml", listed(desired, *found[1:])), "-o", "diff", "--exit-code")
     assert ended.status == 1, ended.err
     assert "+    tag: 6.8.0" in ended.out
     assert "managedFields" not in ended.out
@@ -136,7 +136,7 @@ def test_plan_of_a_settled_instance_is_nothing_to_do(tmp_path: Path) -> None:
 def test_plan_without_fluxs_definitions_is_blocked_REC_12(name: str) -> None:
     decision = planned(FILE, "--missing", name)
 
-    (blocked,) = (one for one in decision["status"]["conditions"] if one["type"] == "Blocked")
+    (blocked,) = (condition for condition in decision["status"]["conditions"] if condition["type"] == "Blocked")
     assert (blocked["status"], blocked["reason"]) == ("True", "MissingDependencies")
     assert "helmreleases.helm.toolkit.fluxcd.io" in blocked["message"]
     assert "apply" not in decision

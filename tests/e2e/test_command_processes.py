@@ -116,9 +116,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Both servers up, with a gated namespace; they end cleanly when all is done."""
     folder = tmp_path_factory.mktemp("servers")
     with cluster(folder, cold=True) as api, control_plane(folder, cold=True) as control:
-        found = Servers(folder, api.ready(), control.ready())
-        make_namespaces(found.cluster_url)
-        yield found
+        servers = Servers(folder, api.ready(), control.ready())
+        make_namespaces(servers.cluster_url)
+        yield servers
         for process in (api, control):
             ended = process.stop()
             assert (ended.status, ended.err) == (0, ""), ended
@@ -153,7 +153,7 @@ def test_the_cluster_serves_says_where_and_ends_cleanly(number: signal.Signals, 
 
         assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
         assert yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"] == {"server": url}
-        kinds = {one["kind"] for one in call("GET", f"{url}/apis/apps.vworkspace.io/v1alpha1")["resources"]}
+        kinds = {resource["kind"] for resource in call("GET", f"{url}/apis/apps.vworkspace.io/v1alpha1")["resources"]}
         assert "ApplicationInstance" in kinds
         assert call("GET", f"{url}/apis/helm.toolkit.fluxcd.io/v2/helmreleases")["items"] == []
         assert process.stop(number) == Ended(0, f"ready {url}\n", "")
@@ -172,11 +172,11 @@ def test_the_control_plane_serves_says_where_and_ends_cleanly(tmp_path: Path) ->
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with control_plane(tmp_path) as process:
         listen = process.ready().removeprefix("http://")
-        wanted = f"{listen} is in use: stop what listens there, or choose another HOST:PORT"
+        desired = f"{listen} is in use: stop what listens there, or choose another HOST:PORT"
 
         tokens = ("--cluster-id", "a", "--token", "b", "--admin-token", "c")
-        assert one_line(run("cluster", "--listen", listen), 1) == wanted
-        assert one_line(run("control-plane", "--listen", listen, *tokens), 1) == wanted
+        assert one_line(run("cluster", "--listen", listen), 1) == desired
+        assert one_line(run("control-plane", "--listen", listen, *tokens), 1) == desired
 
 
 SERVER_ERRORS = {
@@ -199,9 +199,9 @@ SERVER_ERRORS = {
 
 @pytest.mark.parametrize("words", SERVER_ERRORS, ids=" ".join)
 def test_a_server_that_cannot_start_says_why_in_one_line(words: tuple[str, ...]) -> None:
-    status, wanted = SERVER_ERRORS[words]
+    status, desired = SERVER_ERRORS[words]
 
-    assert one_line(run(*words), status).startswith(wanted)
+    assert one_line(run(*words), status).startswith(desired)
 
 
 def test_a_kubeconfig_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_the_cluster_has_our_kinds_unless_it_is_to_be_bare(tmp_path: Path) -> No
     for words in ((), ("--bare",)):
         with Running(tmp_path / "-".join(("c", *words)), "cluster", *words) as process:
             url = process.ready()
-            found[words] = {one["name"] for one in call("GET", f"{url}/apis")["groups"]}
+            found[words] = {group["name"] for group in call("GET", f"{url}/apis")["groups"]}
 
     assert found[()] >= {"apps.vworkspace.io", "ops.vworkspace.io"}
     assert not any("vworkspace.io" in name for name in found[("--bare",)])
@@ -343,7 +343,7 @@ def test_a_job_travels_through_three_processes_and_back_PULL_2(world: Servers, t
         applied = {"apiVersion": stored["apiVersion"], "kind": stored["kind"], "namespace": NS, "name": NAME}
         reference = {**applied, "uid": stored["metadata"]["uid"], "generation": 1}
         assert (result["outcome"], result["appliedRef"]) == ("succeeded", reference)
-        ready = {one["type"]: one["reason"] for one in stored["status"]["conditions"]}
+        ready = {condition["type"]: condition["reason"] for condition in stored["status"]["conditions"]}
         assert ready == {"Ready": "HelmReleaseReady", "Reconciling": "Stable"}
         world.ask("job-2", 8, kind="reboot")
         world.ask("job-3", 7)
@@ -528,18 +528,22 @@ def test_without_an_agent_what_is_applied_is_reconciled_and_nothing_is_asked_for
         with operator(tmp_path, *words) as process:
             process.until(lambda: process.log("caches are settled"), "settled")
             labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
-            wanted = instance(FIRST)
-            body = {**wanted, "metadata": {**wanted["metadata"], "labels": labels}}
+            desired = instance(FIRST)
+            body = {**desired, "metadata": {**desired["metadata"], "labels": labels}}
             call("POST", f"{url}/{INSTANCES.rpartition('/')[0]}", body)
 
             def ready() -> Any:
-                found = call("GET", f"{url}/{INSTANCES}").get("status", {}).get("conditions", ())
-                return [one for one in found if (one["type"], one["status"]) == ("Ready", "True")]
+                conditions = call("GET", f"{url}/{INSTANCES}").get("status", {}).get("conditions", ())
+                return [
+                    condition
+                    for condition in conditions
+                    if (condition["type"], condition["status"]) == ("Ready", "True")
+                ]
 
             process.until(ready, "Ready")
             clusters = call("GET", f"{url}/apis/ops.vworkspace.io/v1alpha1/clusters")["items"]
             (found,) = clusters
-            told = {one["type"]: one["reason"] for one in found["status"]["conditions"]}
+            told = {condition["type"]: condition["reason"] for condition in found["status"]["conditions"]}
             assert told["Connected"] == told["Disconnected"] == "NoAgent"
             ended = stopped(process)
         for word in ("token", "control plane is", "isconnected"):
@@ -616,10 +620,10 @@ def test_the_demo_leaves_a_playground_where_every_printed_command_works(tmp_path
 def says_ready(manifest: dict[str, Any], version: str) -> bool:
     """Whether it is Ready at that version."""
     conditions = manifest.get("status", {}).get("conditions", ())
-    ready = any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+    ready = any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
     observed = manifest.get("status", {}).get("observedGeneration") == manifest["metadata"]["generation"]
-    wanted: bool = ready and observed and manifest["spec"]["chart"]["version"] == version
-    return wanted
+    desired: bool = ready and observed and manifest["spec"]["chart"]["version"] == version
+    return desired
 
 
 def in_shell(command: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]:

@@ -463,15 +463,15 @@ async def peer(talk: Peer) -> AsyncIterator[str]:
 
 
 def talk_to(talk: Peer, **options: Any) -> OperatorError:
-    found: list[OperatorError] = []
+    operator_errors: list[OperatorError] = []
 
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
             async with peer(talk) as url, client(url, **options) as control:
-                found.append(await error_of(control.fetch(CLUSTER, 0)))
+                operator_errors.append(await error_of(control.fetch(CLUSTER, 0)))
 
     anyio.run(main)
-    return found[0]
+    return operator_errors[0]
 
 
 def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:

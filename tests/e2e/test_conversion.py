@@ -23,7 +23,7 @@ from kubelab.flux.crds import flux_crds
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
-from purekube.versions import Converter, kept_in
+from purekube.versions import Converter, preservation_annotation
 from purekube_kit.kube_apiserver import started
 from purekube_run.process.clock import SystemClock
 from tests.support.builders import instance_manifest
@@ -154,7 +154,7 @@ def test_our_own_kind_in_two_versions_with_the_operator_on_the_one_that_is_store
         seen = site.kubectl.json("get", INSTANCES.format("v1alpha2"), *read)
         assert (seen["spec"]["host"], seen["spec"]["paused"]) == ("shop.example.test", False)
         assert "integrations" not in seen["spec"]
-        assert kept_in("v1alpha1") in seen["metadata"]["annotations"]
+        assert preservation_annotation("v1alpha1") in seen["metadata"]["annotations"]
 
         words = ("run", "--no-agent", "--cluster-id", CLUSTER, "--kubeconfig", site.kubeconfig)
         with Running(tmp_path, *words, "--namespace", namespace, "--log-format=json", "--no-leader-elect") as operator:
@@ -173,11 +173,11 @@ def test_our_own_kind_in_two_versions_with_the_operator_on_the_one_that_is_store
             both = site.kubectl.json("get", INSTANCES.format("v1alpha1"), *read)
             assert both["spec"]["suspend"] is True
             assert both["spec"]["integrations"]["ingress"]["enabled"] is False, "what v1alpha2 cannot say is kept"
-            assert kept_in("v1alpha1") not in both["metadata"].get("annotations", {})
+            assert preservation_annotation("v1alpha1") not in both["metadata"].get("annotations", {})
 
             def suspended() -> bool:
-                found = site.kubectl.json("get", "helmreleases.helm.toolkit.fluxcd.io", "-n", namespace)["items"]
-                return all(one["spec"].get("suspend") for one in found)
+                items = site.kubectl.json("get", "helmreleases.helm.toolkit.fluxcd.io", "-n", namespace)["items"]
+                return all(item["spec"].get("suspend") for item in items)
 
             operator.until(suspended, "the change reaches the release")
         site.kubectl.run("delete", INSTANCES.format("v1alpha2"), "shop", "-n", namespace, "--wait=false")
@@ -205,9 +205,9 @@ def test_a_box_converts_fills_in_and_refuses_by_its_webhooks(site: Site, tmp_pat
             ended = run("box", "manifests", file, "--webhook-ca", ca, *more)
             assert ended.status == 0, ended
             printed += list(yaml.safe_load_all(ended.out))
-        wanted = [one for one in printed if one["kind"].endswith("WebhookConfiguration") or "Custom" in one["kind"]]
-        assert len(wanted) == 3
-        reachable = [_on_this_machine(one, port) for one in wanted]
+        desired = [one for one in printed if one["kind"].endswith("WebhookConfiguration") or "Custom" in one["kind"]]
+        assert len(desired) == 3
+        reachable = [_on_this_machine(one, port) for one in desired]
         for one in reachable:
             for webhook in one.get("webhooks", ()):
                 chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
@@ -265,7 +265,7 @@ def test_a_box_converts_fills_in_and_refuses_by_its_webhooks(site: Site, tmp_pat
             refused = site.apply(made, status=1)
             assert "The request is invalid: object: barred" in refused
         site.kubectl.run("delete", "registries.v1alpha1.example.com", "--all", "-n", namespace, "--wait=false")
-        for one in wanted[:2]:
+        for one in desired[:2]:
             site.kubectl.run("delete", one["kind"].lower(), one["metadata"]["name"])
 
 

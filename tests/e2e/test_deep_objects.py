@@ -72,7 +72,7 @@ def test_one_object_too_deep_stops_nobody_and_one_of_ours_says_so() -> None:
 
 
 def _blocked(world: World, ref: ObjectRef) -> tuple[str, str]:
-    for one in get_path(world.find(ref), "status", "conditions") or ():
-        if (one["type"], one["status"]) == ("Blocked", "True"):
-            return one["reason"], one["message"]
+    for condition in get_path(world.find(ref), "status", "conditions") or ():
+        if (condition["type"], condition["status"]) == ("Blocked", "True"):
+            return condition["reason"], condition["message"]
     return "", ""

@@ -14,7 +14,7 @@ from tests.support.commands import run
 from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, said, status_of, text
+from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
@@ -48,11 +48,11 @@ def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2
         changed = {change.ref for change in found.changes if change.before != change.after}
         assert {INSTANCE, source_of(LATER), RELEASE} <= changed
         former = source_of(FIRST)
-        assert "2 applies" in said(found)
-        assert f"1 delete afterwards (OCIRepository {former.name})" in said(found)
-        assert "0 deletes" not in said(found)
+        assert "2 applies" in diff_line(found)
+        assert f"1 delete afterwards (OCIRepository {former.name})" in diff_line(found)
+        assert "0 deletes" not in diff_line(found)
         assert f"--- {former} now" in told
-        assert said(found).endswith("the control plane holds this object: its next job sets it again")
+        assert diff_line(found).endswith("the control plane holds this object: its next job sets it again")
         assert world.get(INSTANCE)["metadata"]["resourceVersion"] == before
         assert world.find(source_of(LATER)) is None
 
@@ -79,7 +79,7 @@ def test_what_the_api_server_would_not_take_changes_nothing_downstream_SEE_2() -
         found = compared(world, broken)
         assert status_of(found) == FAILED
         assert len(found.changes) == 1
-        assert "would not take it" in said(found)
+        assert "would not take it" in diff_line(found)
 
     IN_PROCESS.run(story)
 

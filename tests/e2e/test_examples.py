@@ -44,16 +44,28 @@ def test_every_object_of_ours_is_admitted(path: Path) -> None:
 
 
 def test_there_is_an_example_for_every_template_and_kind_of_source() -> None:
-    found = [one for path in FILES for one in documents(path)]
-    of = {(one["spec"]["type"], one["spec"]["engine"]) for one in found if one["kind"] == "Operation"}
+    found = [document for path in FILES for document in documents(path)]
+    of = {
+        (document["spec"]["type"], document["spec"]["engine"]) for document in found if document["kind"] == "Operation"
+    }
 
     shown = {name for name, engine in ENGINES.items() if engine.demo is not None}
-    assert of == {(str(one.type), one.engine) for one in builtin_templates().items if one.engine in shown}
-    assert {get_path(one, "spec", "chart", "sourceType") for one in found if one["kind"] == "ApplicationInstance"} == {
+    assert of == {(str(item.type), item.engine) for item in builtin_templates().items if item.engine in shown}
+    assert {
+        get_path(document, "spec", "chart", "sourceType")
+        for document in found
+        if document["kind"] == "ApplicationInstance"
+    } == {
         "oci",
         "helm",
     }
-    assert {one["kind"] for one in found} >= {"Namespace", "ApplicationInstance", "Operation", "Cluster", "Secret"}
+    assert {document["kind"] for document in found} >= {
+        "Namespace",
+        "ApplicationInstance",
+        "Operation",
+        "Cluster",
+        "Secret",
+    }
 
 
 def test_the_page_names_every_file() -> None:
@@ -76,7 +88,7 @@ def hooked() -> Any:
 
 async def applied(manifest: Manifest, api: KubeApi) -> None:
     """As `kubectl apply --server-side` does it; kinds that are none of ours are known by their names."""
-    kind = next(one for one in ALL_KINDS if one.kind == manifest["kind"])
+    kind = next(kind for kind in ALL_KINDS if kind.kind == manifest["kind"])
     await api.apply(manifest, kind=kind, field_manager="kubectl", force=True)
 
 
@@ -85,7 +97,7 @@ def apply(world: World, path: Path) -> list[ObjectRef]:
     found = []
     for manifest in documents(path):
         world.hands.do(partial(applied, manifest))
-        found.append(ref_of(manifest, next(one for one in ALL_KINDS if one.kind == manifest["kind"])))
+        found.append(ref_of(manifest, next(kind for kind in ALL_KINDS if kind.kind == manifest["kind"])))
     return found
 
 
@@ -101,7 +113,9 @@ async def test_what_they_ask_for_comes_to_its_end(ops: Operating) -> None:
         if path.name != "namespace.yaml":
             apply(world, path)
     for path in sorted(EXAMPLES.glob("application-*.yaml")):
-        ref = next(ref_of(one, APPLICATION_INSTANCE) for one in documents(path) if one["kind"] != SECRET.kind)
+        ref = next(
+            ref_of(document, APPLICATION_INSTANCE) for document in documents(path) if document["kind"] != SECRET.kind
+        )
         await world.until(lambda: is_ready(world.get(ref)), f"{ref} Ready")  # noqa: B023
 
     outputs: dict[str, Any] = {}
@@ -151,6 +165,6 @@ async def run(ops: Operating, path: Path, known: dict[str, Any]) -> dict[str, An
 
 def is_ready(manifest: Manifest) -> bool:
     """Ready at its present generation."""
-    found = get_path(manifest, "status", "conditions") or ()
+    conditions = get_path(manifest, "status", "conditions") or ()
     observed = get_path(manifest, "status", "observedGeneration") == get_path(manifest, "metadata", "generation")
-    return observed and any((one["type"], one["status"]) == ("Ready", "True") for one in found)
+    return observed and any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)

@@ -112,7 +112,7 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
             ref = ObjectRef(HELM_RELEASE, "org", name)
             await until(api, ready_at("6.6.0"), ref)
             assert len(get_path(await api.get(ref), "status", "history")) == 1
-        assert sorted(one.release for one in flux.workloads) == sorted(names)
+        assert sorted(workload.release for workload in flux.workloads) == sorted(names)
         assert flux.errors == {}
         group.cancel_scope.cancel()
 

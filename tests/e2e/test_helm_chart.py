@@ -86,7 +86,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 
 
 def names(cluster: Cluster, path: str) -> set[str]:
-    return {one["metadata"]["name"] for one in cluster.ask("GET", path)["items"]}
+    return {item["metadata"]["name"] for item in cluster.ask("GET", path)["items"]}
 
 
 def newer(folder: Path) -> Path:
@@ -106,8 +106,8 @@ def test_helm_installs_upgrades_and_uninstalls(cluster: Cluster, tmp_path: Path)
     with helm_in(CHART) as helm:
         assert helm.acted("install", cluster.file, VALUES) == "deployed"
 
-        for one in documents(helm.rendered(VALUES)):
-            assert cluster.ask("GET", place(one)) is not None, one["kind"]
+        for document in documents(helm.rendered(VALUES)):
+            assert cluster.ask("GET", place(document)) is not None, document["kind"]
         assert names(cluster, deployments) == {"vworkspace-operator-shard-0", "vworkspace-operator-shard-1"}
         may_what_roles_say(cluster)
 

@@ -95,8 +95,8 @@ class Bench:
         with anyio.fail_after(PATIENCE):
             while True:
                 page = await self.direct.list(CONFIG_MAP, namespace="default")
-                held = {one["metadata"]["name"]: one for one in self.informer.store.objects()}
-                if held == {one["metadata"]["name"]: bare(one) for one in page.items}:
+                held = {obj["metadata"]["name"]: obj for obj in self.informer.store.objects()}
+                if held == {item["metadata"]["name"]: bare(item) for item in page.items}:
                     return
                 await anyio.sleep(0.02)
 

@@ -129,7 +129,7 @@ def wait_until_served(wire: Wire, manifest: dict[str, Any]) -> None:
     limit = time.monotonic() + PATIENCE
     while True:
         answer = wire.send("GET", api_of(manifest))
-        if answer.status == 200 and any(one["kind"] == manifest["kind"] for one in answer.json["resources"]):
+        if answer.status == 200 and any(resource["kind"] == manifest["kind"] for resource in answer.json["resources"]):
             return
         assert time.monotonic() < limit, api_of(manifest)
         time.sleep(0.05)
@@ -155,7 +155,9 @@ def api_of(manifest: dict[str, Any]) -> str:
 
 
 def path_of(resources: list[dict[str, Any]], manifest: dict[str, Any]) -> str:
-    (found,) = (one for one in resources if one["kind"] == manifest["kind"] and "/" not in one["name"])
+    (found,) = (
+        resource for resource in resources if resource["kind"] == manifest["kind"] and "/" not in resource["name"]
+    )
     meta = manifest["metadata"]
     place = f"/namespaces/{meta['namespace']}" if found["namespaced"] else ""
     return f"{api_of(manifest)}{place}/{found['name']}/{meta['name']}"
@@ -185,8 +187,8 @@ class Kubectl:
 
     def versions(self, text: str) -> list[str]:
         """The resourceVersions of the objects in `text`."""
-        found = json.loads(self.run("get", "-f", "-", "-o", "json", text=text))["items"]
-        return [one["metadata"]["resourceVersion"] for one in found]
+        items = json.loads(self.run("get", "-f", "-", "-o", "json", text=text))["items"]
+        return [item["metadata"]["resourceVersion"] for item in items]
 
 
 def overlay(folder: Path, namespace: str) -> Path:

@@ -126,5 +126,5 @@ def test_the_same_tests_run_in_a_cluster_that_is_there_and_leave_nothing(
     ended.assert_outcomes(passed=1, skipped=2)
     ended.stdout.fnmatch_lines(["*the pods of this cluster are real*"])
     namespaces = run_sync(InProcessKube(server).list(NAMESPACE)).items
-    assert [one["metadata"]["name"] for one in namespaces if "test" in one["metadata"]["name"]] == []
+    assert [namespace["metadata"]["name"] for namespace in namespaces if "test" in namespace["metadata"]["name"]] == []
     assert run_sync(InProcessKube(server).list(CUSTOM_RESOURCE_DEFINITION)).items == []

@@ -15,7 +15,7 @@ from purekube.apimachinery.errors import AlreadyExists, Conflict, Invalid, KindM
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.controller.informer.store import ObjectStore
-from purekube.controller.queue.event_handlers import itself
+from purekube.controller.queue.event_handlers import same_object
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import KubeApi, PatchType, WatchEventType
 from purekube_http import KubeApiClient, load_config
@@ -151,8 +151,8 @@ async def test_selectors_narrow_a_list(cluster: Cluster) -> None:
     by_label = await cluster.api.list(cluster.things, namespace=cluster.namespace, label_selector="color in (red)")
     by_name = await cluster.api.list(cluster.things, namespace=cluster.namespace, field_selector="metadata.name=b")
 
-    assert [get_path(one, "metadata", "name") for one in by_label.items] == ["a"]
-    assert [get_path(one, "metadata", "name") for one in by_name.items] == ["b"]
+    assert [get_path(item, "metadata", "name") for item in by_label.items] == ["a"]
+    assert [get_path(item, "metadata", "name") for item in by_name.items] == ["b"]
 
 
 async def test_a_second_identical_apply_changes_nothing_S_65(cluster: Cluster) -> None:
@@ -167,17 +167,17 @@ async def test_a_conflict_names_managers_and_fields_and_force_takes_them_S_30_S_
     await cluster.api.patch(
         cluster.ref("a"), {"spec": {"free": {"x": "1"}}}, patch_type=PatchType.MERGE, field_manager="second one"
     )
-    wanted = cluster.thing("a", spec={"size": 2, "free": {"x": "2"}})
+    desired = cluster.thing("a", spec={"size": 2, "free": {"x": "2"}})
 
     with pytest.raises(Conflict) as caught:
-        await cluster.apply(wanted, manager="third")
-    assert [(one.manager, one.field) for one in caught.value.conflicts] == [
+        await cluster.apply(desired, manager="third")
+    assert [(conflict.manager, conflict.field) for conflict in caught.value.conflicts] == [
         ("first", ".spec.size"),
         ("second one", ".spec.free.x"),
     ]
 
-    taken = await cluster.apply(wanted, manager="third", force=True)
-    assert get_path(taken, "spec") == wanted["spec"]
+    taken = await cluster.apply(desired, manager="third", force=True)
+    assert get_path(taken, "spec") == desired["spec"]
 
 
 async def test_a_dry_run_tells_and_does_nothing_S_13(cluster: Cluster) -> None:
@@ -312,7 +312,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
     definitions.subscribe(wake_when_served([lates]))
     informers = Informers([lates, definitions])
     driver = WorkerPool(reconcile, clock=clock, has_seen=informers.has_seen, refresh=informers.refresh)
-    lates.subscribe(driver.handler(itself))
+    lates.subscribe(driver.handler(same_object))
 
     async with anyio.create_task_group() as group:
         group.start_soon(informers.run)

@@ -242,12 +242,12 @@ async def test_a_manifest_of_another_kind_is_refused_before_it_is_sent() -> None
 
 
 async def test_two_definitions_of_one_kind_do_not_meet_in_a_global_registry() -> None:
-    one = Kind("t.example.com", "v1", "Thing", "things", namespaced=True)
+    kind = Kind("t.example.com", "v1", "Thing", "things", namespaced=True)
     other = Kind("t.example.com", "v1", "Thing", "thingies", namespaced=False)
     meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
-    first = {**one.manifest("a", "n"), "metadata": {**meta, "namespace": "n"}}
+    first = {**kind.manifest("a", "n"), "metadata": {**meta, "namespace": "n"}}
     async with served(reply(first), reply({**other.manifest("a"), "metadata": meta})) as (peer, api):
-        await api.get(ObjectRef(one, "n", "a"))
+        await api.get(ObjectRef(kind, "n", "a"))
         await api.get(ObjectRef(other, None, "a"))
 
     assert [request.path for request in peer.requests] == [
@@ -443,8 +443,8 @@ async def test_every_answer_is_an_error_of_the_closed_set(script: Script, expect
     assert "HelmRelease n/a" in error.message
     for name in ("conflicts", "namespace_terminating", "retry_after"):
         assert getattr(error, name, None) == getattr(expected, name, None)
-    wanted = getattr(expected, "status", None)
-    assert wanted is None or getattr(error, "status", None) == wanted
+    desired = getattr(expected, "status", None)
+    assert desired is None or getattr(error, "status", None) == desired
     assert TOKEN not in f"{error!r} {error.__cause__!r}"
 
 
@@ -613,11 +613,11 @@ async def test_edge_13_many_watches_do_not_starve_requests() -> None:
 
     async with wire(respond) as peer, KubeApiClient(config_of(peer.url), connections=2) as api:
         watches = [api.watch(HELM_RELEASE, resource_version="1") for _ in range(120)]
-        first = await asyncio.gather(*(anext(one) for one in watches))
+        first = await asyncio.gather(*(anext(watch) for watch in watches))
         assert len(first) == 120
         assert await api.get(RELEASE) == MANIFEST
-        for one in watches:
-            await one.aclose()  # type: ignore[attr-defined]
+        for watch in watches:
+            await watch.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_watch_that_is_left_gives_its_connection_back() -> None:

@@ -52,7 +52,7 @@ from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
+from vworkspace_core.operations.used_approvals import LEDGER_SECRET
 
 pytestmark = pytest.mark.slow
 
@@ -133,7 +133,7 @@ def flags(world: World, place: Path, more: Sequence[str] = ()) -> list[str]:
         (place / name).write_bytes(content)
     plain = ("--setting", "job-signatures=auto", "--setting", "allowed-images=")
     manifests = printed("--velero-namespace", VELERO_NS, "--webhook-ca", str(place / "ca.crt"), *plain, *more)
-    (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
+    (deployment,) = (manifest for manifest in manifests if manifest["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     own = {
         "--listen": f"127.0.0.1:{free_port()}",
@@ -217,10 +217,10 @@ def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
     seen = audits[0].requests()
     with_preconditions(seen, NO_AGENT)
     (role,) = (one for one in printed(*NO_AGENT) if _is_own_role(one))
-    rules = [one for one in role["rules"] if one["resources"] == ["secrets"]]
-    named = {name for one in rules for name in one.get("resourceNames", ())}
+    rules = [rule for rule in role["rules"] if rule["resources"] == ["secrets"]]
+    named = {name for rule in rules for name in rule.get("resourceNames", ())}
     assert named == {CREDENTIALS.name, LEDGER_SECRET}, "no other Secret of its namespace is read"
-    assert [one["verbs"] for one in rules if "resourceNames" not in one] == [["create"]], "which no name can limit"
+    assert [rule["verbs"] for rule in rules if "resourceNames" not in rule] == [["create"]], "which no name can limit"
 
 
 async def no_agent_is_told(world: World) -> None:
@@ -295,8 +295,8 @@ async def instances(world: World) -> None:
 
 
 def _says(world: World, ref: ObjectRef, kind: str, status: str) -> bool:
-    found = (world.find(ref) or {}).get("status", {}).get("conditions", ())
-    return any((one["type"], one["status"]) == (kind, status) for one in found)
+    conditions = (world.find(ref) or {}).get("status", {}).get("conditions", ())
+    return any((condition["type"], condition["status"]) == (kind, status) for condition in conditions)
 
 
 TEMPLATES = (

@@ -19,7 +19,7 @@ from tests.support.rights import Right, granted, printed, unused
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.options import PodOptions
 from vworkspace_app.install.values import chart_values
-from vworkspace_app.install.values import printed as values_printed
+from vworkspace_app.install.values import values_documents as values_printed
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 
@@ -95,7 +95,7 @@ def built(folder: Path) -> list[dict[str, Any]]:
 
 
 def keyed(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
 
 
 # --- the Deployment --------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_shards_are_deployments_that_share_everything_else_RUN_13() -> None:
         assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
         chosen.append(selector)
     assert len({str(one) for one in chosen}) == 3, "no two select the same pods"
-    assert {one["metadata"]["name"] for one in deployments}.isdisjoint({"vworkspace-operator"}), (
+    assert {deployment["metadata"]["name"] for deployment in deployments}.isdisjoint({"vworkspace-operator"}), (
         "its selector is another"
     )
     for service in (one for one in three if one["kind"] == "Service"):
@@ -174,14 +174,16 @@ def test_probes_services_and_policy_agree_on_ports() -> None:
     assert f"--listen=0.0.0.0:{ports['metrics']}" in container()["args"]
     assert f"--webhook-listen=0.0.0.0:{ports['webhook']}" in container()["args"]
     services = [one for one in installation(EVERYTHING) if one["kind"] == "Service"]
-    assert {port["targetPort"] for one in services for port in one["spec"]["ports"]} == set(ports)
+    assert {port["targetPort"] for service in services for port in service["spec"]["ports"]} == set(ports)
     policy = only("NetworkPolicy")["spec"]
     assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == set(ports.values())
     monitor = only("ServiceMonitor")["spec"]
     chosen = [
-        one for one in services if monitor["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items()
+        service
+        for service in services
+        if monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     ]
-    assert [one["spec"]["ports"][0]["name"] for one in chosen] == [monitor["endpoints"][0]["port"]]
+    assert [service["spec"]["ports"][0]["name"] for service in chosen] == [monitor["endpoints"][0]["port"]]
 
 
 def test_what_is_printed_for_the_operator_can_be_deleted_without_the_applications() -> None:
@@ -262,7 +264,7 @@ def test_a_service_monitor_has_an_interval_and_the_labels_that_prometheus_select
         if one["kind"] == "ServiceMonitor"
     )
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    assert [one["interval"] for one in monitor["spec"]["endpoints"]] == ["30s"]
+    assert [endpoint["interval"] for endpoint in monitor["spec"]["endpoints"]] == ["30s"]
 
 
 def test_alerts_are_printed_as_a_rule_for_the_prometheus_operator_RUN_5() -> None:
@@ -303,8 +305,8 @@ def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finali
 
 def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_kinds_or_flux_s_RUN_12() -> None:
     manifests = printed("--namespace", "org-myteam")
-    named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
-    assert {one["metadata"]["namespace"] for one in manifests} == {"org-myteam"}
+    named = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
+    assert {manifest["metadata"]["namespace"] for manifest in manifests} == {"org-myteam"}
     assert named["ServiceAccount", "vworkspace-operation-runner"]["automountServiceAccountToken"] is False
     bound = {subject["name"]: key for key, one in named.items() for subject in one.get("subjects", ())}
     assert bound.keys() == {"vworkspace-operator", "vworkspace-release"}, "the runner has no rights"
@@ -316,7 +318,7 @@ def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_k
 
 def test_another_role_or_account_for_releases_and_argo_s_executor_are_options() -> None:
     manifests = printed("--namespace", "a", "--release-account", "deployer", "--release-role", "edit", "--workflows")
-    named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+    named = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
     assert named["RoleBinding", "deployer"]["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
         "kind": "ClusterRole",
@@ -361,12 +363,12 @@ def test_webhooks_come_only_with_somebody_to_trust(tmp_path: Path) -> None:
     pem = certificates_for(("a",), datetime.now(UTC)).authority
     (tmp_path / "ca.crt").write_bytes(pem)
     without, manager, given = printed(), printed("--cert-manager"), printed("--webhook-ca", str(tmp_path / "ca.crt"))
-    kinds = [{one["kind"] for one in manifests} for manifests in (without, manager, given)]
+    kinds = [{manifest["kind"] for manifest in manifests} for manifests in (without, manager, given)]
     assert not any(kind.endswith("WebhookConfiguration") or kind in FOREIGN for kind in kinds[0])
     assert {"Issuer", "Certificate"} <= kinds[1]
     assert not set(FOREIGN) & kinds[2]
     for manifests in (manager, given):
-        hooks = [hook for one in manifests for hook in one.get("webhooks", ())]
+        hooks = [hook for manifest in manifests for hook in manifest.get("webhooks", ())]
         assert [(hook["name"].partition(".")[0], hook["failurePolicy"]) for hook in hooks] == [
             ("default", "Ignore"),
             ("gated", "Fail"),

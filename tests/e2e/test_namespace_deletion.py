@@ -32,7 +32,7 @@ def conditions_while_deleting(world: World) -> list[dict[str, str]]:
     """What the instance said from the time on that somebody wanted it gone, its status having been written."""
     said = []
     for event in world.history.events(APPLICATION_INSTANCE):
-        found = {one["type"]: one for one in get_path(event.object, "status", "conditions") or ()}
+        found = {condition["type"]: condition for condition in get_path(event.object, "status", "conditions") or ()}
         if get_path(event.object, "metadata", "deletionTimestamp") and "Deleting" in found:
             said.append({kind: f"{one['status']} {one['message']}" for kind, one in found.items()})
     return said
@@ -91,9 +91,9 @@ def test_without_flux_the_instance_lets_go_and_an_event_names_the_command_that_e
 def _left_behind(world: World) -> list[str]:
     found = world.hands.do(lambda api: api.list(EVENT, namespace="default")).items
     return [
-        str(one["note"])
-        for one in found
-        if one.get("reason") == "ReleaseLeftBehind" and get_path(one, "regarding", "name") == NS
+        str(item["note"])
+        for item in found
+        if item.get("reason") == "ReleaseLeftBehind" and get_path(item, "regarding", "name") == NS
     ]
 
 

@@ -41,13 +41,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Both servers up, a gated namespace, and Secrets with markers."""
     folder = tmp_path_factory.mktemp("servers")
     with cluster(folder) as api, control_plane(folder) as control:
-        found = Servers(folder, api.ready(), control.ready())
-        make_namespace(found.cluster_url, NS, {"managed-by": "vworkspace"})
-        make_namespace(found.cluster_url, "vworkspace-system", {})
+        servers = Servers(folder, api.ready(), control.ready())
+        make_namespace(servers.cluster_url, NS, {"managed-by": "vworkspace"})
+        make_namespace(servers.cluster_url, "vworkspace-system", {})
         keys = {"approval-secret": APPROVAL, "token": TOKEN, "decryption-key": PEM}
-        make_secret(found, "vworkspace-system", "vworkspace-agent-credentials", keys)
-        make_secret(found, NS, "values", {"values.yaml": f"password: {DATA}"})
-        yield found
+        make_secret(servers, "vworkspace-system", "vworkspace-agent-credentials", keys)
+        make_secret(servers, NS, "values", {"values.yaml": f"password: {DATA}"})
+        yield servers
 
 
 def make_secret(servers: Servers, namespace: str, name: str, data: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ def test_no_secret_shows_in_any_output_and_probes_and_metrics_tell_the_truth(
         told = [text for page in ("healthz", "readyz", "metrics") for text in (get(f"{url}/{page}")[1],)]
         told += [json.dumps(world.result_of(name)) for name in asked]
         told += [
-            json.dumps([one.get("status") for one in objects(world, kind)])
+            json.dumps([obj.get("status") for obj in objects(world, kind)])
             for kind in (APPLICATION_INSTANCE, OPERATION)
         ]
         told += [json.dumps(call("GET", f"{world.cluster_url}/apis/events.k8s.io/v1/events")["items"])]

@@ -56,7 +56,9 @@ async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Opera
         )
         ref = ops.submit(of, name, parameters, **approvals)
         ended = await ops.reaches(ref, "Succeeded")
-        done[of] = [one["reason"] for one in ended["status"]["conditions"] if one["type"] == "Succeeded"]
+        done[of] = [
+            condition["reason"] for condition in ended["status"]["conditions"] if condition["type"] == "Succeeded"
+        ]
         return ops.outputs(ref)
 
     backup = await run("backup.velero")
@@ -467,8 +469,8 @@ _READS = ("get", "list")
 def waits_for(ops: Operating, ref: ObjectRef) -> str:
     """The Operation that it says it waits for."""
     assert ops.condition(ref, "Blocked") == "True/ConflictingOperation"
-    found = ops.world.get(ref)["status"]["conditions"]
-    message = next(one["message"] for one in found if one["type"] == "Blocked")
+    conditions = ops.world.get(ref)["status"]["conditions"]
+    message = next(condition["message"] for condition in conditions if condition["type"] == "Blocked")
     return str(message.removeprefix("waits for Operation ").partition(" ")[0])
 
 

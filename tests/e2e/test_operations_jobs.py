@@ -85,10 +85,10 @@ async def refused_for_good(ops: Operating, reason: str) -> None:
     """A refusal, told by the job; later what was lacking comes."""
     await ops.prepare(ready=reason != "TargetNotFound")
     of, parameters = REFUSED[reason]
-    wanted = ops.manifest(of, "drop", parameters)
+    desired = ops.manifest(of, "drop", parameters)
     refuse(ops, reason)
     key = f"Operation/{NS}/drop@1"
-    payload = {"intent": "request-operation", "operation": wanted}
+    payload = {"intent": "request-operation", "operation": desired}
     job = ops.world.control.enqueue(CLUSTER, kind="intent", payload=payload, idempotency_key=key)
 
     result = await ops.world.result(job)

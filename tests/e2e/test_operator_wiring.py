@@ -126,7 +126,9 @@ async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_R
     world.edit(RELEASE, {"spec": {"timeout": "1h"}})
     await world.until(lambda: world.conditions().get("Blocked") == "True/FieldConflict", "Blocked")
 
-    (blocked,) = (one for one in world.get(INSTANCE)["status"]["conditions"] if one["type"] == "Blocked")
+    (blocked,) = (
+        condition for condition in world.get(INSTANCE)["status"]["conditions"] if condition["type"] == "Blocked"
+    )
     assert "kubectl-edit" in blocked["message"]
     assert ".spec.timeout" in blocked["message"]
     assert world.get(RELEASE)["spec"]["timeout"] == "1h", "nothing was forced"
@@ -251,8 +253,8 @@ async def test_a_second_instance_of_the_same_release_is_told_so_and_gets_it_when
 
 
 def _condition(world: World, ref: ObjectRef, kind: str) -> str:
-    found = (world.find(ref) or {}).get("status", {}).get("conditions", ())
-    return next((f"{one['status']}/{one['reason']}" for one in found if one["type"] == kind), "")
+    conditions = (world.find(ref) or {}).get("status", {}).get("conditions", ())
+    return next((f"{one['status']}/{one['reason']}" for one in conditions if one["type"] == kind), "")
 
 
 @on_every_face

@@ -14,8 +14,8 @@ from tests.support.page_text import rows
 
 def address_in(text: str, before: str) -> str:
     """The URL behind some words of an output; empty before it is told."""
-    found = re.search(rf"{before}\s*(http://[\d.:]+)/", text)
-    return found[1] if found else ""
+    match = re.search(rf"{before}\s*(http://[\d.:]+)/", text)
+    return match[1] if match else ""
 
 
 def is_ready(url: str) -> bool:

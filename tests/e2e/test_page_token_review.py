@@ -11,7 +11,7 @@ from purekube_kit.kube_apiserver import started
 from purekube_run.process.yaml_documents import Format, dump
 from tests.support.server_thread import Wire, wired
 from tests.support.server_use import real_assets
-from vworkspace_app.page.access import PATH, Verdict, judged
+from vworkspace_app.page.access import PATH, TokenReview, judged
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +44,8 @@ def test_whoever_may_get_the_path_is_let_in_and_nobody_else_SEE_3(tmp_path: Path
             assert wire.send("POST", f"{RBAC}/clusterrolebindings", binding).status == 201
         (tmp_path / "kc").write_text(dump([found.kubeconfig()], Format.YAML), encoding="utf-8")
 
-        async def verdicts() -> list[Verdict]:
+        async def verdicts() -> list[TokenReview]:
             async with KubeApiClient(load_config(tmp_path / "kc")) as api:
                 return [await judged(api, token) for token in (tokens["jane"], tokens["joe"], "nobody's")]
 
-        assert anyio.run(verdicts) == [Verdict.ALLOWED, Verdict.FORBIDDEN, Verdict.UNKNOWN]
+        assert anyio.run(verdicts) == [TokenReview.ALLOWED, TokenReview.FORBIDDEN, TokenReview.UNKNOWN]

@@ -60,7 +60,7 @@ def surroundings() -> list[dict[str, Any]]:
 def planned(tmp_path: Path, *documents: Any, words: tuple[str, ...] = ()) -> Ended:
     file = tmp_path / "cluster.yaml"
     # As a user has them: plain, without what Python shares.
-    file.write_text("---\n".join(canonical_json(one).decode() + "\n" for one in documents), encoding="utf-8")
+    file.write_text("---\n".join(canonical_json(document).decode() + "\n" for document in documents), encoding="utf-8")
     return planning(file, *words)
 
 
@@ -89,7 +89,9 @@ def decision(ended: Ended) -> Any:
 
 
 def conditions(decided: Any) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in decided["status"]["conditions"]}
+    return {
+        condition["type"]: (condition["status"], condition["reason"]) for condition in decided["status"]["conditions"]
+    }
 
 
 @pytest.mark.parametrize("of", GOOD)

@@ -256,7 +256,7 @@ async def test_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World
 @on_every_face
 async def test_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_PULL_3(world: World) -> None:
     await world.ready()
-    told = [{**one, "message": "by hand, honest"} for one in world.get(INSTANCE)["status"]["conditions"]]
+    told = [{**condition, "message": "by hand, honest"} for condition in world.get(INSTANCE)["status"]["conditions"]]
     patch = {"status": {"conditions": told}}
     world.hands.do(
         lambda api: api.patch(

@@ -80,7 +80,7 @@ def test_a_pure_reconciler_has_the_rights_that_it_uses_and_no_other() -> None:
         rights, needed = set(granted(printed())), set(used(Remembered(site.server.audit).requests()))
         assert [one for one in needed if not any(right.covers(one) for right in rights)] == []
         # A Secret and a Job are made once here; a function may as well apply them.
-        assert {(one.verb, one.resource) for one in unused(rights, needed)} <= {
+        assert {(right.verb, right.resource) for right in unused(rights, needed)} <= {
             ("patch", "secrets"),
             ("get", "secrets"),
             ("delete", "jobs"),
@@ -131,4 +131,4 @@ def test_controllers_run_alone_and_beside_the_operator(tmp_path: Path, words: tu
 
 def is_ready(live: Any) -> bool:
     conditions = get_path(live, "status", "conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -231,9 +231,9 @@ def test_rotation_in_the_middle_of_a_stream_of_jobs_loses_none_PULL_8(site: Site
             site.ask(job_id, number + 1, kind="apply" if number < 11 else "nonsense")
         results = {job_id: process.until(lambda j=job_id: site.result(j), job_id) for job_id in jobs}  # type: ignore[misc]
         assert site.result("rotate")["outcome"] == "succeeded"
-        assert {found["outcome"] for found in results.values()} <= {"succeeded", "failed"}
+        assert {result["outcome"] for result in results.values()} <= {"succeeded", "failed"}
         assert results["job-11"]["error"].startswith("InvalidJob")
-        assert not [found for found in results.values() if "Rotation" in found.get("error", "")]
+        assert not [result for result in results.values() if "Rotation" in result.get("error", "")]
 
         def rotated() -> list[Any]:
             events = site.admin("GET", f"events?cluster={CLUSTER}")["events"]

@@ -56,7 +56,7 @@ from vworkspace_core.api.policy import Policy
 from vworkspace_core.credentials.secret import credentials_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
+from vworkspace_core.operations.used_approvals import LEDGER_SECRET
 
 pytestmark = pytest.mark.slow
 
@@ -473,8 +473,8 @@ async def mended(ops: Operating, shell: "Shell", ref: ObjectRef, reason: str, ca
 def _reasons(manifest: Manifest) -> set[str]:
     """The reasons of what is in the way, or of why it is not Ready."""
     bad = {("Blocked", "True"), ("Accepted", "False"), ("Stalled", "True"), ("Suspended", "True"), ("Ready", "False")}
-    found = get_path(manifest, "status", "conditions") or ()
-    return {str(one["reason"]) for one in found if (one["type"], one["status"]) in bad}
+    conditions = get_path(manifest, "status", "conditions") or ()
+    return {str(condition["reason"]) for condition in conditions if (condition["type"], condition["status"]) in bad}
 
 
 def _follows(manifest: Manifest, uids: set[str]) -> bool:

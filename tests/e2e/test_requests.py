@@ -113,8 +113,8 @@ def test_a_deletion_is_decided_on_live_reads_and_never_asks_what_a_delete_has_le
 
     sent = requests(somebody_deletes_it)
 
-    writes = [one for one in sent if one.split()[0] not in ("get", "list")]
-    assert [one for one in writes if one != "create events"] == [
+    writes = [request for request in sent if request.split()[0] not in ("get", "list")]
+    assert [request for request in writes if request != "create events"] == [
         "delete helmreleases",
         "patch applicationinstances status",
         "delete ocirepositories",
@@ -132,4 +132,4 @@ def test_a_settled_instance_costs_nothing_REC_6() -> None:
         await world.clock.sleep(3600)
 
     of_caches = "list "  # each kind is listed anew now and then
-    assert [one for one in requests(an_hour_passes) if not one.startswith(of_caches)] == []
+    assert [request for request in requests(an_hour_passes) if not request.startswith(of_caches)] == []

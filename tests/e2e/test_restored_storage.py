@@ -46,10 +46,10 @@ class Hands:
     def find(self, ref: ObjectRef) -> Manifest | None:
         """The object; None also while no API server answers."""
         try:
-            found: Manifest = self.do(lambda api: api.get(ref))
+            manifest: Manifest = self.do(lambda api: api.get(ref))
         except (NotFound, OperatorError):
             return None
-        return found
+        return manifest
 
     def want(self, name: str, title: str) -> None:
         """Apply an instance whose release shows its title."""

@@ -61,7 +61,7 @@ on_both = pytest.mark.parametrize(
 
 
 def read_of_secrets(answers: Sequence[Answered]) -> list[Answered]:
-    return [one for one in answers if one.method == "GET" and "/secrets" in one.path]
+    return [answer for answer in answers if answer.method == "GET" and "/secrets" in answer.path]
 
 
 def play(server: Wired, box: Box) -> list[Answered]:
@@ -96,11 +96,11 @@ def test_no_data_of_secrets_crosses_the_wire_for_a_box_whose_expressions_read_no
     server: Any, watch: bool
 ) -> None:
     answers = play(server, box_of(DRAWN, NAMES, kind=crd(SPEC), externals=[{**TLS, "watch": watch}]))
-    assert {"watch=" in one.path for one in answers} == {True, False}
-    for one in answers:
-        assert "as=PartialObjectMetadata" in one.accept, one.path
-        assert b'"data"' not in one.body, one.path
-        assert LOOT.encode() not in one.body
+    assert {"watch=" in answer.path for answer in answers} == {True, False}
+    for answer in answers:
+        assert "as=PartialObjectMetadata" in answer.accept, answer.path
+        assert b'"data"' not in answer.body, answer.path
+        assert LOOT.encode() not in answer.body
 
 
 @on_both
@@ -108,4 +108,4 @@ def test_no_data_of_secrets_crosses_the_wire_for_a_box_whose_expressions_read_no
 def test_a_box_that_reads_data_of_secrets_is_sent_it(server: Any) -> None:
     """What the other test does not see would be seen."""
     answers = play(server, box_of(DRAWN, COPY, kind=crd(SPEC), externals=[TLS]))
-    assert any(b'"data"' in one.body for one in answers)
+    assert any(b'"data"' in answer.body for answer in answers)

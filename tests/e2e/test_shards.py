@@ -51,13 +51,15 @@ def apply_all(site: Site, version: str) -> None:
 
 
 def all_ready(site: Site, version: str) -> bool:
-    found = site.ask("GET", "apis/apps.vworkspace.io/v1alpha1/applicationinstances")["items"]
+    items = site.ask("GET", "apis/apps.vworkspace.io/v1alpha1/applicationinstances")["items"]
     ready = [
-        one
-        for one in found
-        if one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"]
-        and one["spec"]["chart"]["version"] == version
-        and any((said["type"], said["status"]) == ("Ready", "True") for said in one["status"]["conditions"])
+        item
+        for item in items
+        if item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"]
+        and item["spec"]["chart"]["version"] == version
+        and any(
+            (condition["type"], condition["status"]) == ("Ready", "True") for condition in item["status"]["conditions"]
+        )
     ]
     return len(ready) == len(SPACES)
 

@@ -234,8 +234,8 @@ class _Round:
 
 
 def _conditions(live: Manifest) -> list[str]:
-    found = get_path(live, "status", "conditions") or ()
-    return sorted(f"{one['type']}={one['status']}/{one['reason']}" for one in found)
+    conditions = get_path(live, "status", "conditions") or ()
+    return sorted(f"{condition['type']}={condition['status']}/{condition['reason']}" for condition in conditions)
 
 
 def _renamed(value: Any, name: str) -> Any:
@@ -286,8 +286,8 @@ async def attack(stage: Stage, title: str, story: Story, say: Callable[[str], No
     names = (_name(title, number) for number in count())
     began = anyio.current_time()
     expected, trace = await reference(stage, story, names)
-    n, wanted, killed = len(trace), points(trace), set()
-    for at, after in wanted:
+    n, desired, killed = len(trace), points(trace), set()
+    for at, after in desired:
         for _ in range(4):
             found = await stage.play(story, next(names), at, after=after)
             where = f"{trace.index(at) + 1} of {n}, {'after' if after else 'before'} {at}"
@@ -296,7 +296,7 @@ async def attack(stage: Stage, title: str, story: Story, say: Callable[[str], No
                 killed.add((at, after))
                 say(f"{title}: {where}")
                 break
-    assert killed == set(wanted), f"{title}: requests {sorted(set(wanted) - killed)} of {n} did not come"
+    assert killed == set(desired), f"{title}: requests {sorted(set(desired) - killed)} of {n} did not come"
     say(f"{title}: {len({at for at, _ in killed})} of {n}, {len(killed)} kills, {anyio.current_time() - began:.0f} s")
 
 

@@ -35,8 +35,8 @@ def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent(
         await world.ready()
         silent[0] = True
         world.ask("6.7.2", 8)
-        wanted = lambda: _version(world.find(SOURCE)) == "6.7.2" or _sources(world, "6.7.2")  # noqa: E731
-        await world.until(wanted, "the new version asked of Flux", seconds=10)
+        desired = lambda: _version(world.find(SOURCE)) == "6.7.2" or _sources(world, "6.7.2")  # noqa: E731
+        await world.until(desired, "the new version asked of Flux", seconds=10)
 
     IN_PROCESS.run(story)
 
@@ -47,7 +47,7 @@ def _version(manifest: Manifest | None) -> str:
 
 def _sources(world: World, version: str) -> bool:
     page = world.hands.do(lambda api: api.list(SOURCE.kind, namespace=SOURCE.namespace))
-    return any(_version(one) == version for one in page.items)
+    return any(_version(item) == version for item in page.items)
 
 
 def test_half_open_watches_are_left_for_others_within_a_minute_and_a_half(

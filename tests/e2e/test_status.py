@@ -18,10 +18,10 @@ from tests.support.commands import run
 from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, RELEASE, SOURCE, UNGATED_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.commands.status import fleet_text, object_text
-from vworkspace_app.handling.named_objects import the_one
-from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
-from vworkspace_app.overview.watching import Following
+from vworkspace_app.commands.status import list_text, object_text
+from vworkspace_app.overview.reading import ObjectContext, OwnObjects, read_object_context, read_own_objects
+from vworkspace_app.overview.watching import FollowedObjects
+from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.tree import tree_of
@@ -30,16 +30,16 @@ NOW = datetime.now(UTC)
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 
 
-def fleet_of(world: World, namespace: str | None = None) -> Fleet:
+def fleet_of(world: World, namespace: str | None = None) -> OwnObjects:
     """What `status` reads."""
-    return world.hands.do(lambda api: read_fleet(api, namespace=namespace, system_namespace="vworkspace-system"))
+    return world.hands.do(lambda api: read_own_objects(api, namespace=namespace, system_namespace="vworkspace-system"))
 
 
-def around(world: World, name: str) -> Surroundings:
+def around(world: World, name: str) -> ObjectContext:
     """What `status NAME` reads."""
 
-    async def read(api: Any) -> Surroundings:
-        return await surroundings(api, *await the_one(api, name, NS))
+    async def read(api: Any) -> ObjectContext:
+        return await read_object_context(api, *await find_named_object(api, name, NS))
 
     return world.hands.do(read)
 
@@ -90,9 +90,9 @@ def test_what_is_in_the_way_is_told_with_the_command_that_takes_it_away_SEE_1(fa
             return OverviewState.WAITING in states
 
         await world.until(waits, "the instance waits for its namespace")
-        text = fleet_text(fleet_of(world, UNGATED_NS), None, NOW)
+        text = list_text(fleet_of(world, UNGATED_NS), None, NOW)
         assert f"kubectl label namespace {UNGATED_NS} managed-by=vworkspace" in text
-        told = json.loads(fleet_text(fleet_of(world, UNGATED_NS), Format.JSON, NOW))
+        told = json.loads(list_text(fleet_of(world, UNGATED_NS), Format.JSON, NOW))
         assert told["counts"]["Waiting"] == 1
 
     face.run(story)
@@ -116,7 +116,7 @@ def test_what_is_not_there_or_may_be_several_is_told_SEE_1() -> None:
 
 
 def test_what_changes_is_shown_as_it_comes_and_what_may_not_be_seen_is_named_SEE_1() -> None:
-    shown: list[Fleet] = []
+    shown: list[OwnObjects] = []
 
     def states() -> dict[str, str]:
         return {summary_of(*each).ref.name: summary_of(*each).state.value for each in shown[-1].objects}
@@ -125,7 +125,7 @@ def test_what_changes_is_shown_as_it_comes_and_what_may_not_be_seen_is_named_SEE
         api = InProcessKube(world.cluster, sleep=world.clock.sleep)
         absent = Kind("shops.example.com", "v1", "Shop", "shops")
         async with anyio.create_task_group() as group:
-            group.start_soon(Following(api, None, OWN_NS, [absent]).run, shown.append)
+            group.start_soon(FollowedObjects(api, None, OWN_NS, [absent]).run, shown.append)
             await world.until(lambda: bool(shown), "a first picture")
             await world.ready()
             await world.until(lambda: states().get(NAME) == "Ready", "Ready is shown")
@@ -144,9 +144,9 @@ def test_the_command_prints_it_folded_to_the_screen_and_whole_into_a_pipe_SEE_1(
         await world.ready()
         assert world.reached is not None
         kubeconfig = kubeconfig_of(world.reached.operator, tmp_path)
-        fleet = run("status", "--kubeconfig", kubeconfig)
-        assert fleet.status == 0, fleet.err
-        assert any(line.split()[:3] == [NS, f"appinst/{NAME}", "Ready"] for line in fleet.out.splitlines())
+        own_objects = run("status", "--kubeconfig", kubeconfig)
+        assert own_objects.status == 0, own_objects.err
+        assert any(line.split()[:3] == [NS, f"appinst/{NAME}", "Ready"] for line in own_objects.out.splitlines())
         narrow = run("status", NAME, "-n", NS, "--kubeconfig", kubeconfig, COLUMNS="60")
         assert narrow.status == 0, narrow.err
         assert max(map(len, narrow.out.splitlines())) <= 60

@@ -16,12 +16,12 @@ from tests.e2e.test_pure_reconciler_run import NAME as PURE
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from vworkspace_app.commands.box_manifests import definition_of
 from vworkspace_app.commands.controllers import render_crds
-from vworkspace_app.commands.diff import DIFFERS, applied, said, status_of, text
-from vworkspace_app.commands.status import fleet_text, object_text
-from vworkspace_app.handling.named_objects import the_one
+from vworkspace_app.commands.diff import DIFFERS, applied, diff_line, status_of, text
+from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.differences import difference
-from vworkspace_app.overview.reading import Reader, read_fleet, surroundings
+from vworkspace_app.overview.reading import PermittedReader, read_object_context, read_own_objects
+from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.overview.summary import OverviewState
 
 NOW = datetime(2026, 1, 1, 13, tzinfo=UTC)
@@ -31,8 +31,8 @@ WEBAPP = example("webapp")
 
 async def told(site: BoxSite, name: str, box: Box | None) -> dict[str, Any]:
     """What `status NAME -o json` says, with or without the file of the box."""
-    words = await kinds_by_word(Reader(site.admin), name.partition("/")[0])
-    around = await surroundings(site.admin, *await the_one(site.admin, name, None, words), box)
+    words = await kinds_by_word(PermittedReader(site.admin), name.partition("/")[0])
+    around = await read_object_context(site.admin, *await find_named_object(site.admin, name, None, words), box)
     print(object_text(around, None, NOW, width=80))
     found: dict[str, Any] = json.loads(object_text(around, Format.JSON, NOW))
     return found
@@ -64,10 +64,10 @@ def test_without_a_file_the_fleet_has_its_objects_and_the_tree_what_there_is_SEE
     async def story(site: BoxSite) -> None:
         async with site.running(WEBAPP):
             await held(site)
-        kinds = await kinds_of_boxes(Reader(site.admin))
+        kinds = await kinds_of_boxes(PermittedReader(site.admin))
         assert kinds == (WEBAPP.kind,)
-        fleet = await read_fleet(site.admin, namespace=NS, system_namespace="none", boxes=kinds)
-        assert "team       webapp/shop  Progressing" in fleet_text(fleet, None, NOW)
+        own_objects = await read_own_objects(site.admin, namespace=NS, system_namespace="none", boxes=kinds)
+        assert "team       webapp/shop  Progressing" in list_text(own_objects, None, NOW)
         found = await told(site, "webapps/shop", None)
         assert [(each["node"], each["kind"]) for each in found["children"]] == [("web", "Deployment")]
         assert found["state"] == OverviewState.PROGRESSING
@@ -84,15 +84,15 @@ def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() 
     async def story(site: BoxSite) -> None:
         async with site.running(WEBAPP):
             await held(site)
-        wanted = {**WEBAPP.kind.manifest("shop", NS), "spec": {**SHOP, "image": "registry.example.com/shop:2"}}
-        ((kind, manifest),) = applied([wanted], [WEBAPP.kind])
+        desired = {**WEBAPP.kind.manifest("shop", NS), "spec": {**SHOP, "image": "registry.example.com/shop:2"}}
+        ((kind, manifest),) = applied([desired], [WEBAPP.kind])
         found = await difference(site.admin, kind, manifest, NOW, WEBAPP)
         assert {change.ref.kind.kind for change in found.changes if change.before != change.after} == {
             "WebApp",
             "Deployment",
         }
         assert "+        image: registry.example.com/shop:2" in text(found, colour=False)
-        assert (status_of(found), said(found).split(";")[0]) == (DIFFERS, "1 apply (Deployment shop), 0 deletes")
+        assert (status_of(found), diff_line(found).split(";")[0]) == (DIFFERS, "1 apply (Deployment shop), 0 deletes")
 
     in_process(story, NEVER)
 
@@ -105,7 +105,7 @@ def test_objects_of_a_pure_reconciler_are_shown_with_their_nodes_SEE_1() -> None
         await site.namespace()
         async with site.running(COMPOSITE):
             await site.until_ready(await site.create(COMPOSITE.kind, "mine", spec={"image": "r/x:1"}))
-        assert await kinds_of_boxes(Reader(site.admin)) == (COMPOSITE.kind,)
+        assert await kinds_of_boxes(PermittedReader(site.admin)) == (COMPOSITE.kind,)
         found = await told(site, "shop/mine", None)
         assert found["state"] == "Ready"
         assert {("web", "Deployment")} <= {(each["node"], each["kind"]) for each in found["children"]}

@@ -12,7 +12,7 @@ from purekube.apimachinery.resources import EVENT
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.ports import PatchType
-from purekube.reconcilers import Object, Promise, Reconciler, Request, Result, Watcher, pure_reconciler, resource
+from purekube.reconcilers import Feature, Object, Reconciler, Request, Result, Watcher, pure_reconciler, resource
 from purekube.reconcilers.desired import Children, Desired
 from purekube_kit import FakeCluster
 from purekube_run.composites.controllers import refuse_shared_kinds
@@ -24,7 +24,7 @@ from vworkspace_core.api.kinds import OWN_KINDS
 
 
 async def notes(site: BoxSite, reason: str) -> list[str]:
-    return [one["note"] for one in (await site.admin.list(EVENT)).items if one["reason"] == reason]
+    return [item["note"] for item in (await site.admin.list(EVENT)).items if item["reason"] == reason]
 
 
 async def paste(site: BoxSite, note: str, ref: ObjectRef) -> None:
@@ -112,11 +112,11 @@ class Effect(Reconciler[Shop, None]):
 
 
 class Fields(Effect):
-    plain = (Promise.CONDITIONS,)
+    plain = (Feature.CONDITIONS,)
 
 
 class Silent(Effect):
-    plain = (Promise.CONDITIONS, Promise.STATUS)
+    plain = (Feature.CONDITIONS, Feature.STATUS)
 
     async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
         return Result()
@@ -144,7 +144,7 @@ def test_who_writes_no_status_runs_beside_who_does(first: Any, second: Any) -> N
 
 def test_a_reconciler_that_says_it_writes_no_status_and_returns_one_is_told_so() -> None:
     class Loud(Effect):
-        plain = (Promise.CONDITIONS, Promise.STATUS)
+        plain = (Feature.CONDITIONS, Feature.STATUS)
 
     with FakeCluster() as cluster:
         cluster.run(children, Loud)

@@ -23,10 +23,12 @@ from vworkspace_core.operations.reconcile import reconcile_operation
 
 @pytest.fixture(scope="module")
 def server() -> ApiServer:
-    found = ApiServer(now=lambda: NOW)
+    api_server = ApiServer(now=lambda: NOW)
     for crd in crd_manifests():
-        found.create(RequestTarget(found.resource(CUSTOM_RESOURCE_DEFINITION), None, crd["metadata"]["name"]), crd)
-    return found
+        api_server.create(
+            RequestTarget(api_server.resource(CUSTOM_RESOURCE_DEFINITION), None, crd["metadata"]["name"]), crd
+        )
+    return api_server
 
 
 def row(server: ApiServer, kind: Kind, manifest: Mapping[str, Any], *, wide: bool = False) -> dict[str, Any]:

@@ -65,9 +65,9 @@ def test_nothing_comes_out_that_a_tenant_could_not_do_RUN_12() -> None:
         ops = Operating(world)
         await ops.prepare()
         before = {metadata(one)["uid"] for _, one in made(world)}  # an earlier story's, on a server that outlives it
-        wanted = [*submitted(world, instances(), APPLICATION_INSTANCE), *submitted(world, operations(ops), OPERATION)]
-        assert len(wanted) > 60, "most of them are taken by the API server"
-        await world.until(lambda: not silent(world, wanted), "a word on each", seconds=200)
+        desired = [*submitted(world, instances(), APPLICATION_INSTANCE), *submitted(world, operations(ops), OPERATION)]
+        assert len(desired) > 60, "most of them are taken by the API server"
+        await world.until(lambda: not silent(world, desired), "a word on each", seconds=200)
         expected = {known.HELM_RELEASE, known.JOB, known.WORKFLOW, known.VOLUME_SNAPSHOT}
         await world.until(lambda: {kind for kind, _ in made(world)} >= expected, "something of each engine")
         out = [(kind, one) for kind, one in made(world) if metadata(one)["uid"] not in before]
@@ -99,10 +99,10 @@ def made(world: World) -> Iterator[tuple[Kind, Manifest]]:
             items = world.hands.do(partial(_all_of, kind))
         except KindMissing:
             continue
-        for one in items:
-            managers = {get_path(entry, "manager") for entry in get_path(one, "metadata", "managedFields") or ()}
-            if FIELD_MANAGER in managers and metadata(one).get("namespace") != OWN_NS:
-                yield kind, one
+        for item in items:
+            managers = {get_path(entry, "manager") for entry in get_path(item, "metadata", "managedFields") or ()}
+            if FIELD_MANAGER in managers and metadata(item).get("namespace") != OWN_NS:
+                yield kind, item
 
 
 async def _all_of(kind: Kind, api: KubeApi) -> list[Manifest]:

@@ -190,7 +190,9 @@ def test_sigterm_finishes_what_is_in_hand_and_nothing_else(site: Site, tmp_path:
     after = sorted((act for act in site.acts(since) if act.user == leader.user), key=lambda act: act.arrived)
     assert after[-1].is_lease, "the Lease comes last"
     assert holder(site, "stopped") == ""
-    touched = {one.path.split("/namespaces/")[1] for one in after if not one.is_lease and "/events" not in one.path}
+    touched = {
+        action.path.split("/namespaces/")[1] for action in after if not action.is_lease and "/events" not in action.path
+    }
     names = {path.split("/")[2] for path in touched}
     instances = {SOURCE_OF.sub("", name) for name in names}
     assert len(instances) <= 1, f"one worker had one object in hand, but {names} were written"

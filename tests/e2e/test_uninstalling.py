@@ -96,7 +96,7 @@ class Installed:
 
     def crds(self) -> list[str]:
         """Those of our own kinds that are there."""
-        names = [one["metadata"]["name"] for one in crd_manifests()]
+        names = [crd_manifest["metadata"]["name"] for crd_manifest in crd_manifests()]
         refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name) for name in names]
         return [ref.name for ref in refs if self.world.find(ref) is not None]
 
@@ -259,8 +259,8 @@ def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so
         world.delete_object(DEFINITION)
         await world.until(lambda: says(world) == "True/AwaitingConfirmation", "the question")
         assert world.running() != []
-        assert all(get_path(one, "metadata", "deletionTimestamp") is None for one in installed.releases())
-        told = " ".join(str(one) for one in get_path(world.find(INSTANCE), "status", "conditions"))
+        assert all(get_path(release, "metadata", "deletionTimestamp") is None for release in installed.releases())
+        told = " ".join(str(condition) for condition in get_path(world.find(INSTANCE), "status", "conditions"))
         assert f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {NAME} -n {NS} {word}=true" in told
         world.edit(INSTANCE, {"metadata": {"annotations": {word: "true"}}})
         await world.until(lambda: world.find(DEFINITION) is None, "the definition gone")

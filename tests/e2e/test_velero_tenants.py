@@ -80,7 +80,7 @@ def reaching(world: World) -> list[Manifest]:
 
 def claims_of(world: World, namespace: str) -> set[str]:
     page = world.hands.do(lambda api: api.list(PERSISTENT_VOLUME_CLAIM, namespace=namespace))
-    return {str(get_path(one, "metadata", "name")) for one in page.items}
+    return {str(get_path(item, "metadata", "name")) for item in page.items}
 
 
 def consent(world: World, namespace: str, peers: str | None) -> None:

@@ -18,27 +18,27 @@ from tests.support.embedded_server import config_of
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating
 from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.handling.doing import ApprovalRequest, act, approve_one
-from vworkspace_app.handling.pod_logs import LogRequest, tell
-from vworkspace_core.overview import acts
+from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
+from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
+from vworkspace_core.overview import actions
 from vworkspace_core.overview.remedy import CLI_MANAGER
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 
 
-def do(world: World, name: str, decide: Callable[[Kind, Manifest], acts.Act | acts.Refusal]) -> str:
+def do(world: World, name: str, decide: Callable[[Kind, Manifest], actions.PlannedAction | actions.Refusal]) -> str:
     """What the command does, by an administrator's hands."""
-    return world.hands.do(lambda api: act(api, name, NS, decide))
+    return world.hands.do(lambda api: execute_verb(api, name, NS, decide))
 
 
 @in_both_worlds
 def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_after_RES_4(face: Face) -> None:
     async def story(world: World) -> None:
         await world.ready()
-        assert "is paused" in do(world, NAME, acts.suspend)
+        assert "is paused" in do(world, NAME, actions.suspend)
         await world.until(lambda: world.conditions().get("Suspended") == "True/ManuallySuspended", "suspended")
-        assert "is suspended already" in do(world, NAME, acts.suspend)
-        assert "is resumed" in do(world, f"appinst/{NAME}", acts.resume)
+        assert "is suspended already" in do(world, NAME, actions.suspend)
+        assert "is resumed" in do(world, f"appinst/{NAME}", actions.resume)
         await world.until(lambda: world.conditions().get("Suspended") != "True/ManuallySuspended", "resumed")
         live = world.get(INSTANCE)
         assert "suspend" not in live["spec"] or live["spec"]["suspend"] is False
@@ -54,7 +54,7 @@ def test_a_release_that_flux_gave_up_is_tried_again_REC_14() -> None:
         world.ask(BROKEN, 8)
         await world.until(lambda: world.conditions().get("Stalled", "").startswith("True"), "stalled")
         tries = len(world.flux_writes())
-        told = do(world, NAME, partial(acts.retry, now=datetime.now(UTC)))
+        told = do(world, NAME, partial(actions.retry, now=datetime.now(UTC)))
         assert "retry requested" in told
         await world.until(lambda: len(world.flux_writes()) > tries, "Flux tries again")
 
@@ -71,10 +71,10 @@ def test_an_operation_is_approved_for_one_run_with_what_it_says_now_OPS_4() -> N
         await ops.says(ref, "Blocked", "True/AwaitingApproval")
         request = ApprovalRequest("op/restore", NS, "alice", timedelta(hours=1), OWN_NS)
         with pytest.raises(CommandError, match="nobody can approve here"):
-            world.hands.do(lambda api: approve_one(api, request, world.clock.now()))
+            world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
         data = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
         world.create_object({**SECRET.manifest("vworkspace-agent-credentials", OWN_NS), "data": data}, SECRET)
-        told = world.hands.do(lambda api: approve_one(api, request, world.clock.now()))
+        told = world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
         assert told == f"Operation {NS}/restore is approved for one run, which has to begin within 60 minutes"
         await ops.reaches(ref, "Succeeded")
 
@@ -86,9 +86,9 @@ def test_an_operation_is_cancelled_once_OPS_11() -> None:
         ops = Operating(world)
         await ops.prepare()
         ref = ops.submit("restore.velero", "restore", {"backupName": "x"}, approvals={"required": True})
-        assert "is asked to stop" in do(world, "restore", acts.cancel)
+        assert "is asked to stop" in do(world, "restore", actions.cancel)
         await ops.reaches(ref, "Cancelled")
-        assert "has ended: Cancelled" in do(world, "restore", acts.cancel)
+        assert "has ended: Cancelled" in do(world, "restore", actions.cancel)
 
     IN_PROCESS.run(story, engines=ENGINES_QUICK)
 
@@ -117,7 +117,7 @@ def test_logs_are_told_line_by_line_with_what_has_not_started() -> None:
                 ]
             )
             async with KubeApiClient(config_of(server.url)) as api:
-                await tell(api, LogRequest("", None, False, 20, OWN_NS), lines.append)
+                await write_logs(api, LogRequest("", None, False, 20, OWN_NS), lines.append)
             asked = server.requests[1]
             assert asked.path == f"/api/v1/namespaces/{OWN_NS}/pods/operator-1/log"
             assert asked.query == {"container": "prepare", "tailLines": "20"}
@@ -133,7 +133,7 @@ def test_without_a_pod_it_is_said_where_was_looked() -> None:
         async with wire() as server:
             server.scripts.append(reply(pods()))
             async with KubeApiClient(config_of(server.url)) as api:
-                await tell(api, LogRequest("", None, False, None, "elsewhere"), print)
+                await write_logs(api, LogRequest("", None, False, None, "elsewhere"), print)
 
     with pytest.raises(CommandError, match="no pod of the operator is there in elsewhere: give --system-namespace"):
         anyio.run(main)

@@ -43,8 +43,8 @@ class Site:
     def change(self, **versions: dict[str, Any]) -> None:
         """Fields of the definition's versions."""
         crd = self.definition()
-        for one in crd["spec"]["versions"]:
-            one.update(versions.get(one["name"], {}))
+        for version in crd["spec"]["versions"]:
+            version.update(versions.get(version["name"], {}))
         answer = self.wire.send("PUT", f"{DEFINITIONS}/{self.kind.name}", crd)
         assert answer.status == 200, answer.raw
 
@@ -121,7 +121,7 @@ def test_a_migration_that_is_killed_and_begun_again_moves_every_object(site: Sit
     assert again.out.strip() == f"{site.kind.name}: every object is stored in v1"
 
     crd = site.definition()
-    crd["spec"]["versions"] = [one for one in crd["spec"]["versions"] if one["name"] == "v1"]
+    crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["name"] == "v1"]
     assert site.wire.send("PUT", f"{DEFINITIONS}/{site.kind.name}", crd).status == 200
     until(lambda: site.wire.send("GET", site.kind.path("v1alpha1")).status == 404)
     until(lambda: site.wire.send("GET", site.kind.path("v1")).status != 429)
@@ -129,7 +129,7 @@ def test_a_migration_that_is_killed_and_begun_again_moves_every_object(site: Sit
     assert answer.status == 200, answer.raw
     items = answer.json["items"]
     assert len(items) == COUNT
-    assert {one["metadata"]["generation"] for one in items} == {1}, "nothing was changed"
+    assert {item["metadata"]["generation"] for item in items} == {1}, "nothing was changed"
 
 
 def test_what_cannot_be_migrated_is_refused_and_named(site: Site) -> None:

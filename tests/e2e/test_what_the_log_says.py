@@ -31,7 +31,7 @@ def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready
         assert told[0] == ("add finalizer", "ApplicationInstance")
         assert ("apply", "OCIRepository") in told
         assert ("apply", "HelmRelease") in told
-        changes = [one for line in events(logs, "status changed") for one in line["conditions"]]
+        changes = [condition for line in events(logs, "status changed") for condition in line["conditions"]]
         assert "Ready=True/HelmReleaseReady" in changes
         assert {line["log_level"] for line in events(logs, "status changed")} == {"info"}
 

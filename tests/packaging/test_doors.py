@@ -104,8 +104,8 @@ def test_its_names_are_sorted_and_there_once(name: str) -> None:
     """Constants, then classes, then functions, as ruff sorts them."""
     names = list(door(name).__all__)
 
-    assert names == sorted(set(names), key=lambda one: (0 if one.isupper() else 1 if one[0].isupper() else 2, one))
-    assert [one for one in names if one.startswith("_")] == []
+    assert names == sorted(set(names), key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+    assert [name for name in names if name.startswith("_")] == []
 
 
 @pytest.mark.parametrize("name", DOORS)

@@ -203,7 +203,7 @@ def test_the_bill_of_materials_is_that_of_the_lock() -> None:
         [sys.executable, "scripts/sbom.py", str(LOCK)], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert (LOCK.parent / "sbom.cdx.json").read_text(encoding="utf-8") == made, "run scripts/lock"
-    assert {one["name"]: one["version"] for one in json.loads(made)["components"]} == locked()
+    assert {component["name"]: component["version"] for component in json.loads(made)["components"]} == locked()
 
 
 def test_an_audit_that_cannot_be_made_fails_unless_it_is_optional(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.e2e.test_command_processes import (
 )
 from tests.support.commands import Running, clean_environment, run
 from tests.support.e2e_world import CLUSTER
-from vworkspace_app.missing_packages import COMMANDS, INSTALL_EMBEDDED, LABORATORY, lacking
+from vworkspace_app.missing_packages import COMMANDS, INSTALL_EMBEDDED, LABORATORY, install_hint
 
 pytestmark = pytest.mark.slow
 
@@ -162,4 +162,4 @@ def test_the_operator_carries_out_a_job(tmp_path: Path, servers: Servers) -> Non
 
 @pytest.mark.parametrize("name", [f"{name}.nonsense" for name in LABORATORY])
 def test_a_module_that_is_missing_in_it_is_a_defect(name: str) -> None:
-    assert lacking(ModuleNotFoundError(f"No module named {name!r}", name=name)) is None
+    assert install_hint(ModuleNotFoundError(f"No module named {name!r}", name=name)) is None

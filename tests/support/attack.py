@@ -31,5 +31,5 @@ def in_chunks(sample: int, at_once: int = CHUNK) -> Callable[[Callable[[int, int
 
 def attack(machine: type[RuleBasedStateMachine], chunk: int, runs: int, *, steps: int = STEPS) -> None:
     """Attack `machine` with `runs` runs of so many steps, from the chunk's own seed."""
-    wanted = settings(max_examples=runs, stateful_step_count=steps, derandomize=False, database=None)
-    run_state_machine_as_test(seed(EFFORT.seed_of(chunk))(machine), settings=wanted)
+    desired = settings(max_examples=runs, stateful_step_count=steps, derandomize=False, database=None)
+    run_state_machine_as_test(seed(EFFORT.seed_of(chunk))(machine), settings=desired)

@@ -62,9 +62,9 @@ def embedded_log(file: Path) -> Log:
     def read() -> list[Act]:
         entries = [_entry(line) for line in whole_lines(file)]
         return [
-            Act(one.user, one.path, one.status, one.at, one.version if one.changed else None)
-            for one in entries
-            if one.verb.writes and not one.dry_run
+            Act(entry.user, entry.path, entry.status, entry.at, entry.version if entry.changed else None)
+            for entry in entries
+            if entry.verb.writes and not entry.dry_run
         ]
 
     return read
@@ -100,6 +100,6 @@ def _version(entry: Mapping[str, Any]) -> int | None:
     """The resourceVersion in the answer. What is taken away in one step tells none, so nobody here may do that."""
     if entry["responseStatus"]["code"] >= 300:
         return None
-    told = entry["responseObject"].get("metadata", {}).get("resourceVersion")
-    assert told or entry["verb"] != "delete" or _POD not in entry["user"].get("extra", {}), entry
-    return int(told) if told else None
+    resource_version = entry["responseObject"].get("metadata", {}).get("resourceVersion")
+    assert resource_version or entry["verb"] != "delete" or _POD not in entry["user"].get("extra", {}), entry
+    return int(resource_version) if resource_version else None

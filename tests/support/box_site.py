@@ -108,7 +108,7 @@ class BoxSite:
     async def _is_established(self, name: str) -> bool:
         live = await self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name))
         conditions = get_path(live, "status", "conditions") or ()
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     async def namespace(self, name: str = NS, **labels: str) -> None:
         """Create a namespace, which may be there."""
@@ -138,9 +138,11 @@ class BoxSite:
     async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
         """Status, reason and message of a condition of the present generation; empty where it has none."""
         live = await self.get(ref)
-        for one in get_path(live, "status", "conditions") or ():
-            if one["type"] == kind and one["observedGeneration"] == get_path(live, "metadata", "generation"):
-                return one["status"], one["reason"], one["message"]
+        for condition in get_path(live, "status", "conditions") or ():
+            if condition["type"] == kind and condition["observedGeneration"] == get_path(
+                live, "metadata", "generation"
+            ):
+                return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
     async def until(self, holds: Callable[[], Awaitable[Any]]) -> None:

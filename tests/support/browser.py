@@ -83,9 +83,9 @@ def violations(driver: Any) -> list[str]:
         tags,
     )
     return [
-        f"{one['id']}: {node['target']} {node['failureSummary']}"
-        for one in found["violations"]
-        for node in one["nodes"][:5]
+        f"{violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in found["violations"]
+        for node in violation["nodes"][:5]
     ]
 
 

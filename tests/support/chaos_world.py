@@ -300,7 +300,7 @@ class ChaosWorld:
     def open_records(self) -> list[str]:
         """Names of the records of open jobs."""
         page = run_sync(self.kube.list(SECRET, namespace=OWN_NAMESPACE, label_selector=f"{labels.JOB_STORE}=record"))
-        return [str(found["metadata"]["name"]) for found in page.items]
+        return [str(item["metadata"]["name"]) for item in page.items]
 
     async def _reconcile(self) -> None:
         """Take every instance on, make it Ready or fail after two seconds, and let it go when it is deleted."""

@@ -55,8 +55,8 @@ def environment_world(
             if engines is not None or behaviour is not worlds.QUICK:
                 pytest.skip("scripts simulated controllers, and these are real")
             _push_charts(cluster.real)
-        wanted = worlds.usual_crds(engines is not None) if crds is None else crds
-        hands.do(partial(_define, wanted, cluster.is_ours and not cluster.is_fresh))
+        manifests = worlds.usual_crds(engines is not None) if crds is None else crds
+        hands.do(partial(_define, manifests, cluster.is_ours and not cluster.is_fresh))
         hands.do(partial(_prepare, cluster))
         record = RemoteRecord(hands, list(_places(worlds.recorded(hands))))
         record.start()

@@ -79,12 +79,12 @@ class Site:
     def ready(self, version: str) -> list[str]:
         """Instances that run at a version."""
         return [
-            one["metadata"]["name"]
-            for one in self.ask("GET", INSTANCES)["items"]
-            if one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"]
-            and one["spec"]["chart"]["version"] == version
+            item["metadata"]["name"]
+            for item in self.ask("GET", INSTANCES)["items"]
+            if item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"]
+            and item["spec"]["chart"]["version"] == version
             and {"Ready": "True"}.items()
-            <= {condition["type"]: condition["status"] for condition in one["status"].get("conditions", ())}.items()
+            <= {condition["type"]: condition["status"] for condition in item["status"].get("conditions", ())}.items()
         ]
 
 
@@ -98,8 +98,8 @@ def _embedded(folder: Path) -> Iterator[Site]:
     with Running(folder / "cluster", "cluster", *words, *crds) as api:
         site = Site(folder, api.ready(), embedded_log(log), ADMIN, USERS)
         _namespaces(site)
-        with _controlled(site) as found:
-            yield found
+        with _controlled(site) as sites:
+            yield sites
 
 
 @contextmanager
@@ -113,8 +113,8 @@ def _real(folder: Path) -> Iterator[Site]:
         site = Site(folder, server.url, kube_log(log), server.token, {}, trust, shown)
         _namespaces(site)
         tokens = {user: _token(site, user) for user in USERS}
-        with _simulated(server), _controlled(attrs.evolve(site, tokens=tokens)) as found:
-            yield found
+        with _simulated(server), _controlled(attrs.evolve(site, tokens=tokens)) as sites:
+            yield sites
 
 
 SITES: list[Any] = [pytest.param(_embedded, id="embedded"), pytest.param(_real, id="kube-apiserver")]

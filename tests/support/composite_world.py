@@ -68,9 +68,9 @@ class CompositeWorld:
     def children(self) -> dict[ObjectRef, Manifest]:
         """Everything of the kinds that it makes."""
         return {
-            ref_of(one, kind): one
+            ref_of(item, kind): item
             for kind in self.composite.child_kinds
-            for one in run_sync(self.admin.list(kind, namespace=NS)).items
+            for item in run_sync(self.admin.list(kind, namespace=NS)).items
         }
 
     def reconcile(self) -> ReconcileResult | None:
@@ -115,4 +115,4 @@ class CompositeWorld:
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
     """A condition; empty where there is none."""
     conditions = get_path(manifest, "status", "conditions") or ()
-    return next((one for one in conditions if one["type"] == kind), {})
+    return next((condition for condition in conditions if condition["type"] == kind), {})

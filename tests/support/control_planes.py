@@ -12,7 +12,7 @@ import httpx2
 
 from tests.support.effort import unused_name
 from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
-from vworkspace_app.conformance.subject import Answered, Offer
+from vworkspace_app.conformance.subject import Offer, RawAnswer
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app
@@ -46,12 +46,12 @@ class InProcess:
     def control(self, token: str) -> ControlPlane:
         return InProcessControlPlane(self.server, token)
 
-    async def asked(self, method: str, path: str, token: str) -> Answered:
+    async def asked(self, method: str, path: str, token: str) -> RawAnswer:
         app = control_plane_app(self.server, LongPolls(self.server), admin_token=ADMIN_TOKEN)
         headers = {"Authorization": f"Bearer {token}", "Accept": MEDIA_TYPE}
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://in-process") as client:
             answer = await client.request(method, f"/api/agent/{path}", headers=headers)
-        return Answered(answer.status_code, answer.headers.get("content-type", ""), answer.content)
+        return RawAnswer(answer.status_code, answer.headers.get("content-type", ""), answer.content)
 
     async def account(self) -> Fresh:
         made = Fresh(unused_name("cluster"), unused_name("token"))

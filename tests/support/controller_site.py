@@ -23,7 +23,7 @@ from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
-from purekube_run.trials.faults import FaultyKube
+from purekube_run.simulation.faults import FaultyKube
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
 
@@ -101,9 +101,9 @@ class ControllerSite:
 
     async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
         """Status, reason and message of a condition; empty where it has none."""
-        for one in get_path(await self.get(ref), "status", "conditions") or ():
-            if one["type"] == kind:
-                return one["status"], one["reason"], one["message"]
+        for condition in get_path(await self.get(ref), "status", "conditions") or ():
+            if condition["type"] == kind:
+                return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
     async def finalizers(self, ref: ObjectRef) -> Sequence[str]:
@@ -113,7 +113,7 @@ class ControllerSite:
     async def events(self, reason: str = "") -> list[str]:
         """The notes of the Events of a reason."""
         page = await self.admin.list(EVENT)
-        return [one["note"] for one in page.items if not reason or one["reason"] == reason]
+        return [item["note"] for item in page.items if not reason or item["reason"] == reason]
 
     async def until(self, holds: Callable[[], Awaitable[Any]], within: float = PATIENCE) -> None:
         """Wait for something to come about. Raises TimeoutError."""
@@ -136,10 +136,10 @@ class ControllerSite:
             live = await self.get(ref)
             conditions = get_path(live, "status", "conditions") or ()
             return any(
-                one["type"] == "Ready"
-                and one["status"] == status
-                and one["observedGeneration"] == get_path(live, "metadata", "generation")
-                for one in conditions
+                condition["type"] == "Ready"
+                and condition["status"] == status
+                and condition["observedGeneration"] == get_path(live, "metadata", "generation")
+                for condition in conditions
             )
 
         await self.until(says_so)

@@ -138,8 +138,8 @@ class InProcess:
                 return self.server.get(where)
             case "delete":
                 asked = get_path(body or {}, "preconditions") or {}
-                given = DeleteOptions(asked.get("uid"), asked.get("resourceVersion"), dry_run=turn.dry)
-                return self.server.delete(where, given)
+                delete_options = DeleteOptions(asked.get("uid"), asked.get("resourceVersion"), dry_run=turn.dry)
+                return self.server.delete(where, delete_options)
         raise AssertionError(f"there is no verb {turn.verb}")
 
 

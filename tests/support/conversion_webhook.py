@@ -40,7 +40,7 @@ class Webhook:
         if self.answer is not None:
             return self.answer(review)
         request = review["request"]
-        converted = [self.convert(one, request["desiredAPIVersion"]) for one in request["objects"]]
+        converted = [self.convert(obj, request["desiredAPIVersion"]) for obj in request["objects"]]
         response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": converted}
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
 
@@ -53,14 +53,14 @@ def conversion_webhook(folder: Path, convert: Convert) -> Iterator[Webhook]:
     (folder / "tls.key").write_bytes(made.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    found = Webhook("", made.authority, convert)
+    webhook = Webhook("", made.authority, convert)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            body = json.dumps(found.answered(review)).encode()
+            body = json.dumps(webhook.answered(review)).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
@@ -73,11 +73,11 @@ def conversion_webhook(folder: Path, convert: Convert) -> Iterator[Webhook]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    found.url = f"https://127.0.0.1:{server.server_address[1]}"
+    webhook.url = f"https://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield found
+        yield webhook
     finally:
         server.shutdown()
         server.server_close()

@@ -103,7 +103,7 @@ class World:
                 case r.UseToken(token):
                     self._use(token)
                 case r.RequestsServed(requests):
-                    assert all(self.kept().has_served(one) for one in requests), "what is done is on record"
+                    assert all(self.kept().has_served(request) for request in requests), "what is done is on record"
                     self.done |= set(requests)
                 case r.RequestsFailed(requests, message):
                     self.asked -= set(requests)

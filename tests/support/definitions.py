@@ -22,29 +22,29 @@ CONTENT: Final = "e2e.vworkspace.io/content"
 
 async def have_defined(crds: Iterable[Manifest], api: KubeApi) -> None:
     """Create those that are not there, or on their way out, and wait until all are served."""
-    wanted = {_name(crd): crd for crd in crds}
+    desired = {_name(crd): crd for crd in crds}
     found = await _found(api)
-    going = [crd for name, crd in found.items() if name in wanted and _is_going(crd)]
+    going = [crd for name, crd in found.items() if name in desired and _is_going(crd)]
     await _until_gone(going, api)
-    for name in wanted.keys() - (found.keys() - {_name(crd) for crd in going}):
+    for name in desired.keys() - (found.keys() - {_name(crd) for crd in going}):
         with suppress(AlreadyExists):
-            await _create(wanted[name], api)
-    for crd in wanted.values():
+            await _create(desired[name], api)
+    for crd in desired.values():
         await until_served(crd, api)
 
 
 async def define(crds: Iterable[Manifest], known: Iterable[Manifest], api: KubeApi) -> None:
     """Have exactly these definitions, and no other of the `known` ones."""
-    wanted = {_name(crd): crd for crd in crds}
+    desired = {_name(crd): crd for crd in crds}
     found = await _found(api)
     # A changed definition is made anew: nothing tells when a server begins to judge by the new schema.
-    old = [found[name] for name in wanted.keys() & found.keys() if not _is_from(found[name], wanted[name])]
-    needless = [found[_name(crd)] for crd in known if _name(crd) in found.keys() - wanted.keys()]
+    old = [found[name] for name in desired.keys() & found.keys() if not _is_from(found[name], desired[name])]
+    needless = [found[_name(crd)] for crd in known if _name(crd) in found.keys() - desired.keys()]
     for crd in (*old, *needless):
         with suppress(NotFound):
             await api.delete(ref_of(crd, CUSTOM_RESOURCE_DEFINITION))
     await _until_gone([*old, *needless], api)
-    await have_defined(wanted.values(), api)
+    await have_defined(desired.values(), api)
 
 
 async def until_served(crd: Manifest, api: KubeApi) -> None:

@@ -161,8 +161,8 @@ class World:
         admin = InProcessKube(server)
         hands = InProcessHands(admin)
         install(hands, usual_crds(engines is not None) if crds is None else crds)
-        for name, found in NAMESPACES.items():
-            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": found}}
+        for name, namespace in NAMESPACES.items():
+            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": namespace}}
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
         history = History(InProcessRecord.of(admin, recorded(hands)))
         operator, flux, others = (

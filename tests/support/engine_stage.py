@@ -226,13 +226,13 @@ class EngineStage(ABC):
         await reading.add(self.ref)
         for ref in engine.extra_reads(self.operation, reading.objects):
             await reading.add(ref)
-        for found in engine.diagnostics(self.operation, reading.objects):
+        for diagnostic in engine.diagnostics(self.operation, reading.objects):
             await reading.add_selected(
-                found.kind,
-                found.namespace,
-                label_selector=found.label_selector,
-                field_selector=found.field_selector,
-                limit=found.limit,
+                diagnostic.kind,
+                diagnostic.namespace,
+                label_selector=diagnostic.label_selector,
+                field_selector=diagnostic.field_selector,
+                limit=diagnostic.limit,
             )
         return reading.objects
 

@@ -128,7 +128,7 @@ def _expression(draw: st.DrawFn, kind: str, depth: int) -> str:
         return draw(st.sampled_from(_LEAVES[kind]))
     form, *parts = draw(st.sampled_from(_FORMS[kind]))
     inner = [draw(_expression(part, depth - 1)) for part in parts]
-    return form.format(*(f"({one})" if " " in one else one for one in inner))
+    return form.format(*(f"({script})" if " " in script else script for script in inner))
 
 
 EXPRESSIONS: Final[st.SearchStrategy[str]] = st.sampled_from(sorted(_LEAVES)).flatmap(lambda kind: _expression(kind, 3))

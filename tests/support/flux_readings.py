@@ -37,13 +37,13 @@ END: Final = {
 
 def reading(stage: Stage, now: datetime) -> ClassifiedRelease:
     """Return what the operator reads of the release that the stage asked for last."""
-    wanted = stage.wanted
-    assert wanted is not None
+    desired = stage.wanted
+    assert desired is not None
     return classify(
         stage.find(),
-        stage.find(wanted.source.kind, wanted.source.name),
-        stage.find(HELM_CHART, wanted.chart.name),
-        ReleaseRequest(wanted.version, wanted.source.kind == OCI_REPOSITORY),
+        stage.find(desired.source.kind, desired.source.name),
+        stage.find(HELM_CHART, desired.chart.name),
+        ReleaseRequest(desired.version, desired.source.kind == OCI_REPOSITORY),
         now,
         _TIMEOUTS,
     )

@@ -162,8 +162,8 @@ class FluxWorld:
 
     def message(self, type_: str, kind: Kind = HELM_RELEASE, name: str = NAME) -> str:
         """Message of one condition."""
-        found = get_path(self.get(kind, name), "status", "conditions") or ()
-        return str(next(item["message"] for item in found if item["type"] == type_))
+        conditions = get_path(self.get(kind, name), "status", "conditions") or ()
+        return str(next(item["message"] for item in conditions if item["type"] == type_))
 
     def status(self, *path: str | int, kind: Kind = HELM_RELEASE) -> Any:
         """A value in the object's status."""
@@ -178,5 +178,5 @@ def observed_generation(manifest: Manifest) -> int:
 
 def conditions_by_type(manifest: Manifest) -> dict[str, str]:
     """`status/reason` of an object's conditions by type."""
-    found = get_path(manifest, "status", "conditions") or ()
-    return {item["type"]: f"{item['status']}/{item['reason']}" for item in found}
+    conditions = get_path(manifest, "status", "conditions") or ()
+    return {item["type"]: f"{item['status']}/{item['reason']}" for item in conditions}

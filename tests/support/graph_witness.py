@@ -5,7 +5,7 @@ import attrs
 from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.graph import ApplyPolicy, Until
-from purekube_run.trials.faults import Crash
+from purekube_run.simulation.faults import Crash
 from tests.support.graph_world import MARKS, SHOP, GraphWorld, NodeSpec
 
 ERRORS: dict[str, OperatorError] = {
@@ -81,7 +81,7 @@ class Witness:
 
     def _was_once(self, spec: NodeSpec) -> bool:
         return spec.policy is ApplyPolicy.ONCE and any(
-            one.node == spec.id and one.uid for one in self.world.shop.records
+            record.node == spec.id and record.uid for record in self.world.shop.records
         )
 
     def _may_go(self, ref: ObjectRef, live: Manifest) -> None:
@@ -92,7 +92,11 @@ class Witness:
             label = get_path(live, "metadata", "labels", MARKS.node)
             assert label not in self._unknown(), f"L7: {ref} is deleted, and {label} is unknown"
             assert last.is_ready, f"L10: {ref} is deleted before all is ready"
-            others = (self.world.objects[one.ref] for one in last.going if one.ref in self.world.objects)
+            others = (
+                self.world.objects[observation.ref]
+                for observation in last.going
+                if observation.ref in self.world.objects
+            )
         assert wave_of(live) == max(map(wave_of, others)), f"L10, L11: {ref} goes before its turn"
 
     def _unknown(self) -> set[str]:

@@ -122,7 +122,7 @@ class NodeSpec:
             self._render,
             tuple(Edge(to, until, Place(f"resources.{self.id}")) for to, until in self.edges),
             include=lambda scope: self._asked(scope, "include", self.id not in _at(scope, "without", ())),
-            gate=lambda scope: self._asked(scope, "gate", self.id not in _at(scope, "closed", ())),
+            when=lambda scope: self._asked(scope, "gate", self.id not in _at(scope, "closed", ())),
             is_choice=self.is_choice,
             schema=None if self.kind == CONFIG_MAP else PART_SCHEMA,
             policy=self.policy,
@@ -194,7 +194,7 @@ class Shop:
     @property
     def conditions(self) -> dict[str, Condition]:
         """Its conditions by type."""
-        return {one.type: one for one in _conditions(self.manifest)}
+        return {condition.type: condition for condition in _conditions(self.manifest)}
 
 
 def read_shop(manifest: Manifest) -> Shop:
@@ -266,15 +266,15 @@ def _told(decision: Decision, shop: Shop, wanted: Any, records: tuple[CreateReco
 def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
     return tuple(
         Condition(
-            one["type"],
-            ConditionStatus(one["status"]),
-            one["reason"],
-            one.get("message", ""),
-            one.get("lastTransitionTime", ""),
-            one.get("observedGeneration"),
-            one.get("reasonTransitionTime"),
+            condition["type"],
+            ConditionStatus(condition["status"]),
+            condition["reason"],
+            condition.get("message", ""),
+            condition.get("lastTransitionTime", ""),
+            condition.get("observedGeneration"),
+            condition.get("reasonTransitionTime"),
         )
-        for one in get_path(manifest, "status", "conditions") or ()
+        for condition in get_path(manifest, "status", "conditions") or ()
     )
 
 
@@ -384,8 +384,8 @@ class GraphWorld:
 
     def condition(self, name: str) -> str:
         """Its status and reason; empty where it has none."""
-        found = self.shop.conditions.get(name)
-        return "" if found is None else f"{found.status} {found.reason}"
+        condition = self.shop.conditions.get(name)
+        return "" if condition is None else f"{condition.status} {condition.reason}"
 
     def message(self, name: str = "Ready") -> str:
         """What the condition says."""

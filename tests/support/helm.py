@@ -62,9 +62,9 @@ class Helm:
             )
             return [line for line in done.stdout.splitlines() if line.startswith(("[WARNING]", "[ERROR]"))]
         return [
-            f"{found['path']}: {found['error']}"
-            for found in self._ask({"lint": True})["messages"]
-            if found["severity"] > 1
+            f"{message['path']}: {message['error']}"
+            for message in self._ask({"lint": True})["messages"]
+            if message["severity"] > 1
         ]
 
     def acted(

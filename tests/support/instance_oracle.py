@@ -43,13 +43,13 @@ def take(world: Turmoil) -> Snapshot:
 
 def conditions_of(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
     """The conditions by type."""
-    return {one["type"]: one for one in get_path(manifest, "status", "conditions") or ()}
+    return {condition["type"]: condition for condition in get_path(manifest, "status", "conditions") or ()}
 
 
 def is_true(manifest: Manifest | None, *kinds: str) -> bool:
     """Whether any of these conditions is True."""
-    found = conditions_of(manifest)
-    return any(found[kind]["status"] == "True" for kind in kinds if kind in found)
+    conditions = conditions_of(manifest)
+    return any(conditions[kind]["status"] == "True" for kind in kinds if kind in conditions)
 
 
 def controller_uid(manifest: Manifest) -> str:
@@ -177,11 +177,11 @@ def _step(key: str, value: Any) -> Any:
     how, _, name = key.partition(":")
     if how == "f":
         return value.get(name) if isinstance(value, Mapping) else None
-    wanted = json.loads(name)
+    desired = json.loads(name)
     items = value if isinstance(value, list) else ()
     if how == "k":
-        return next((item for item in items if all(item.get(k) == v for k, v in wanted.items())), None)
-    return wanted if wanted in items else None
+        return next((item for item in items if all(item.get(k) == v for k, v in desired.items())), None)
+    return desired if desired in items else None
 
 
 def check_finalizers(snapshot: Snapshot, pardoned: Set[str]) -> None:
@@ -229,8 +229,8 @@ class Wanted:
         """From an instance's spec, and what an Operation asks for on top of it (REC-9)."""
         chart, values = spec["chart"], spec.get("values") or {"source": "inline", "inline": {}}
         fragment = {
-            key: {field: value for field, value in found.items() if field == "enabled" or value is not None}
-            for key, found in (spec.get("integrations") or {}).items()
+            key: {field: value for field, value in integration.items() if field == "enabled" or value is not None}
+            for key, integration in (spec.get("integrations") or {}).items()
         }
         own = _under(fragment, values.get("inline") or {})
         references = []
@@ -271,21 +271,23 @@ def _patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
 def check_override(world: Turmoil, instance: Manifest) -> Mapping[str, Any]:
     """What the status says Operations ask for is what they do (REC-9); as far as policy lets it."""
-    told = get_path(instance, "status", "releaseOverride") or {}
+    release_override = get_path(instance, "status", "releaseOverride") or {}
     chart, values = (content_hash(instance["spec"].get(part)) for part in ("chart", "values"))
-    assert _still(told, chart, values) == _asked(told), "REC-9: new intent wins"
-    assert told.get("uid") not in world.withdrawn, "REC-9: the Operation has failed, or was cancelled"
+    assert _still(release_override, chart, values) == _asked(release_override), "REC-9: new intent wins"
+    assert release_override.get("uid") not in world.withdrawn, "REC-9: the Operation has failed, or was cancelled"
     asked = world.override
     if asked is not None:
         mine = {"specHash": asked.spec_hash, "version": asked.version, "valuesPatch": asked.values_patch}
         if _still(mine, chart, values) == _asked(mine):
-            assert told.get("uid") == asked.uid, f"REC-9: {asked} is not in force"
-            assert asked.version in (None, told.get("version")), f"REC-9: {asked} is not in force"
-    forbidden = told.get("version") in world.settings.policy.forbidden_versions
-    assert is_degraded_for_policy(instance) == bool(told and forbidden), "RES-3: a forbidden version is told"
-    if not forbidden or told["version"] == get_path(instance, "status", "lastAppliedChart", "version"):
-        return told
-    before = told.get("replaced") or {}
+            assert release_override.get("uid") == asked.uid, f"REC-9: {asked} is not in force"
+            assert asked.version in (None, release_override.get("version")), f"REC-9: {asked} is not in force"
+    forbidden = release_override.get("version") in world.settings.policy.forbidden_versions
+    assert is_degraded_for_policy(instance) == bool(release_override and forbidden), (
+        "RES-3: a forbidden version is told"
+    )
+    if not forbidden or release_override["version"] == get_path(instance, "status", "lastAppliedChart", "version"):
+        return release_override
+    before = release_override.get("replaced") or {}
     left = _still(before, chart, values)
     return {} if left.get("version") in world.settings.policy.forbidden_versions else left
 
@@ -347,7 +349,7 @@ def check_confirmed(world: Turmoil, instance: Manifest) -> None:
 
 def _check_deployed(world: Turmoil, wanted: Wanted, release: Manifest) -> None:
     newest = release["status"]["history"][0]
-    stored = {one.version: one for one in releases(world)}
+    stored = {release.version: release for release in releases(world)}
     assert max(stored) == newest["version"], "REC-7: Helm has moved on"
     record = stored[newest["version"]]
     assert record.status is HelmReleaseStatus.DEPLOYED, f"REC-7: Helm says {record.status}"
@@ -356,14 +358,18 @@ def _check_deployed(world: Turmoil, wanted: Wanted, release: Manifest) -> None:
     assert record.chart_version.partition("+")[0] == bare, f"REC-7: {record.chart_version} runs, {bare} is wanted"
     assert dict(record.config) == (release["spec"].get("values") or {}), f"REC-7: it runs with {record.config}"
     assert record.config_digest == release["status"]["lastAttemptedConfigDigest"], "REC-7: other values were tried"
-    running = [one for one in world.flux.workloads if (one.namespace, one.release) == (NS, "nextcloud")]
-    assert [one.version for one in running] == [record.chart_version], "REC-7: something else runs"
+    running = [
+        workload for workload in world.flux.workloads if (workload.namespace, workload.release) == (NS, "nextcloud")
+    ]
+    assert [workload.version for workload in running] == [record.chart_version], "REC-7: something else runs"
 
 
 def releases(world: Turmoil) -> list[StoredRelease]:
     """Helm's own records of the release."""
     secrets = world.everything(SECRET).values()
-    return [release_from_secret(one) for one in secrets if get_path(one, "metadata", "labels", "owner") == "helm"]
+    return [
+        release_from_secret(secret) for secret in secrets if get_path(secret, "metadata", "labels", "owner") == "helm"
+    ]
 
 
 def check_failures(world: Turmoil, before: Manifest | None, after: Manifest, since_retry: int) -> None:
@@ -374,10 +380,10 @@ def check_failures(world: Turmoil, before: Manifest | None, after: Manifest, sin
     release = world.look(HELM)
     for kind, one in conditions_of(after).items():
         fresh = one.get("observedGeneration") == after["metadata"]["generation"]
-        found = MARKER.search(one["message"]) if fresh and one != was.get(kind) else None
-        if found is None:
+        match = MARKER.search(one["message"]) if fresh and one != was.get(kind) else None
+        if match is None:
             continue
-        attempt = world.attempts[int(found.group(1))]
+        attempt = world.attempts[int(match.group(1))]
         told = f"{kind}={one['status']}/{one['reason']} tells an older failure: {one['message'][:200]}"
         assert attempt.asked == world.asked(attempt.stage) or world.was_under_way(attempt), f"REC-5: {told}"
         if kind == "Ready" and one["reason"] in ("HelmReleaseFailed", "RolledBack"):

@@ -234,7 +234,9 @@ class Turmoil(Simulation):
             return False
         source = self.look(OCI if attempt.stage is PullStage.OCI else REPOSITORY)
         times = [
-            one["time"] for one in get_path(source, "metadata", "managedFields") or () if not one.get("subresource")
+            managed_field["time"]
+            for managed_field in get_path(source, "metadata", "managedFields") or ()
+            if not managed_field.get("subresource")
         ]
         changed = max((datetime.fromisoformat(one) for one in times), default=self.now)
         return changed <= attempt.at + timedelta(seconds=2)
@@ -303,7 +305,9 @@ class Turmoil(Simulation):
         for ref in (INSTANCE, TWIN):
             held = get_path(self.look(ref), "metadata", "managedFields") or ()
             theirs = [
-                at for at, one in enumerate(held) if (one["manager"], one.get("subresource")) == (EDITOR, "status")
+                at
+                for at, managed_field in enumerate(held)
+                if (managed_field["manager"], managed_field.get("subresource")) == (EDITOR, "status")
             ]
             for at in reversed(theirs):
                 patch = [{"op": "remove", "path": f"/metadata/managedFields/{at}"}]
@@ -325,7 +329,7 @@ class Turmoil(Simulation):
         if told and self.condition(INSTANCE, "Blocked") == ("True", "NameTaken"):
             for ref, secret in self.everything(SECRET).items():
                 if get_path(secret, "metadata", "labels", "owner") == "helm":
-                    self.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in told[4:])}})
+                    self.edit(ref, {"metadata": {"labels": dict(part.split("=") for part in told[4:])}})
 
     def patch_status(self, ref: ObjectRef, status: Mapping[str, Any] | None) -> None:
         """Somebody writes these fields of a status, or removes it."""
@@ -351,7 +355,11 @@ class Turmoil(Simulation):
     def message(self, ref: ObjectRef, kind: str) -> str:
         """A condition's message; empty where there is no such condition."""
         found = self.get(ref)
-        told = [one["message"] for one in get_path(found, "status", "conditions") or () if one["type"] == kind]
+        told = [
+            condition["message"]
+            for condition in get_path(found, "status", "conditions") or ()
+            if condition["type"] == kind
+        ]
         return str(told[0]) if told else ""
 
     # --- what Flux does -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.controller.machine import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
-from purekube_run.trials.faults import Crash, Fault, FaultyKube, calm
+from purekube_run.simulation.faults import Crash, Fault, FaultyKube, calm
 from tests.support.builders import NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
@@ -224,7 +224,7 @@ class World:
         there = {live["metadata"]["uid"]: live for live in self.instances()}
         if outcome == "noop" and not error:
             assert not own or job_id in self.offered_again, "a crash between apply and result is no replay"
-            before = [get_path(one.result, "outcome") for one in self.entries() if key_of(one) == key_of(job)]
+            before = [get_path(entry.result, "outcome") for entry in self.entries() if key_of(entry) == key_of(job)]
             answered = self.offered_again.get(job_id) == "noop" or "noop" in before
             assert own or others or answered or job.raw["kind"] == "delete", "a replay has something it replays"
         if outcome == "succeeded" and job.raw["kind"] == "apply":
@@ -234,7 +234,11 @@ class World:
         if outcome == "noop" and error == "expired":
             assert not own, "an expired job has had no effect"
         if outcome in ("failed", "conflict") and not error.startswith("Superseded: "):
-            left = [one for one in self.operations() if one["metadata"]["uid"] in {deed.uid for deed in own}]
+            left = [
+                operation
+                for operation in self.operations()
+                if operation["metadata"]["uid"] in {deed.uid for deed in own}
+            ]
             assert not any(map(can_still_start, left)), "what is called failed is never carried out later"
 
     # --- what comes in --------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Candidate:
             policy=self.world.policy,
         )
         self.state, effects = step(self.state, event, moment)
-        assert len([one for one in effects if isinstance(one, COMMANDS)]) == 1
+        assert len([effect for effect in effects if isinstance(effect, COMMANDS)]) == 1
         assert isinstance(effects[-1], COMMANDS)
         for effect in effects:
             self._perform(effect)
@@ -276,4 +276,4 @@ class LeaseWorld:
 
     def leaders(self) -> list[Candidate]:
         """Who may write now, by its own belief."""
-        return [one for one in self.candidates if one.believes(self.now)]
+        return [candidate for candidate in self.candidates if candidate.believes(self.now)]

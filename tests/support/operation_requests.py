@@ -208,8 +208,8 @@ class Operating:
     async def says(self, ref: ObjectRef, kind: str, told: str) -> str:
         """The message of a condition, once that is `status/reason`."""
         await self._until(lambda: self.condition(ref, kind) == told, ref, f"{kind}={told}")
-        found = get_path(self.world.get(ref), "status", "conditions")
-        return next(str(one.get("message", "")) for one in found if one["type"] == kind)
+        conditions = get_path(self.world.get(ref), "status", "conditions")
+        return next(str(condition.get("message", "")) for condition in conditions if condition["type"] == kind)
 
     async def gone(self, ref: ObjectRef) -> None:
         """Wait until it is not there any more."""
@@ -227,8 +227,8 @@ class Operating:
 
     def condition(self, ref: ObjectRef, kind: str) -> str:
         """`status/reason` of a condition, empty without one."""
-        found = get_path(self.world.find(ref), "status", "conditions") or ()
-        return next((f"{one['status']}/{one['reason']}" for one in found if one["type"] == kind), "")
+        conditions = get_path(self.world.find(ref), "status", "conditions") or ()
+        return next((f"{one['status']}/{one['reason']}" for one in conditions if one["type"] == kind), "")
 
     def told(self, ref: ObjectRef) -> object:
         """What its status says."""
@@ -240,9 +240,9 @@ class Operating:
 
     def engine_ref(self, ref: ObjectRef) -> ObjectRef:
         """The engine object that its status names."""
-        found = get_path(self.world.get(ref), "status", "engineRef")
-        kind = next(one for one in engine_kinds() if one.kind == found["kind"])
-        return ObjectRef(kind, found["namespace"], found["name"])
+        engine_ref = get_path(self.world.get(ref), "status", "engineRef")
+        kind = next(kind for kind in engine_kinds() if kind.kind == engine_ref["kind"])
+        return ObjectRef(kind, engine_ref["namespace"], engine_ref["name"])
 
     def made(self, ref: ObjectRef) -> list[str]:
         """Names of every engine object ever made for the Operation that has that name now, by its uid."""

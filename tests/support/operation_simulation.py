@@ -166,8 +166,8 @@ class Cluster:
     def submit(self, of: str, name: str, **more: Any) -> ObjectRef:
         """The agent creates an Operation."""
         manifest = operation_manifest(of, name=name, **more)
-        wanted = ("name", "namespace", "labels", "annotations")
-        meta = {key: manifest["metadata"][key] for key in wanted if key in manifest["metadata"]}
+        desired = ("name", "namespace", "labels", "annotations")
+        meta = {key: manifest["metadata"][key] for key in desired if key in manifest["metadata"]}
         self.make(OPERATION, {**manifest, "metadata": meta})
         return ObjectRef(OPERATION, NS, name)
 
@@ -287,7 +287,7 @@ class Cluster:
 
     def operations(self) -> tuple[Operation, ...]:
         """All of them."""
-        return tuple(read_operation(one) for one in run_sync(self.admin.list(OPERATION)).items)
+        return tuple(read_operation(item) for item in run_sync(self.admin.list(OPERATION)).items)
 
     def phase(self, ref: ObjectRef) -> Phase | None:
         """Where it stands."""
@@ -295,8 +295,8 @@ class Cluster:
 
     def condition(self, ref: ObjectRef, kind: str) -> tuple[str, str] | None:
         """Status and reason of a condition."""
-        found = (one for one in self.operation(ref).status.conditions if one.type == kind)
-        return next(((str(one.status), one.reason) for one in found), None)
+        found = (condition for condition in self.operation(ref).status.conditions if condition.type == kind)
+        return next(((str(condition.status), condition.reason) for condition in found), None)
 
     def engine_objects(self, uid: str = "") -> tuple[tuple[ObjectRef, Manifest], ...]:
         """The live objects that carry an Operation's uid."""
@@ -304,7 +304,7 @@ class Cluster:
         for kind in ENGINE_KINDS:
             selector = f"{OPERATION_UID}={uid}" if uid else OPERATION_UID
             items = run_sync(self.admin.list(kind, label_selector=selector)).items
-            found += [(ref_of(one, kind), one) for one in items]
+            found += [(ref_of(item, kind), item) for item in items]
         return tuple(found)
 
     def engine_object(self, ref: ObjectRef) -> tuple[ObjectRef, Manifest]:

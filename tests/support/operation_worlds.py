@@ -33,7 +33,7 @@ from vworkspace_core.operations.contract import EngineObject, EngineStatus
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
 
 NS = "org-myteam"
 APPROVAL_SECRET = b"a secret that nobody else has"
@@ -67,9 +67,9 @@ SIMULATED = tuple(of for of in GOOD if ENGINES[of.partition(".")[2]].demo is not
 """The templates of engines whose controllers the laboratory simulates."""
 
 
-def template(name: str) -> Template:
+def template(name: str) -> OperationTemplate:
     """A built-in template."""
-    return next(one for one in TEMPLATES.items if one.name == name)
+    return next(item for item in TEMPLATES.items if item.name == name)
 
 
 def target_manifest(
@@ -298,10 +298,15 @@ def at(seconds: float) -> OperationContext:
 def conditions_of(decision: Decision) -> dict[str, tuple[str, str]]:
     """Status and reason by condition type, as the decision would leave them."""
     assert decision.status is not None, "no status was decided"
-    return {one["type"]: (one["status"], one["reason"]) for one in decision.status["status"]["conditions"]}
+    return {
+        condition["type"]: (condition["status"], condition["reason"])
+        for condition in decision.status["status"]["conditions"]
+    }
 
 
 def message_of(decision: Decision, kind: str) -> str:
     """A condition's message."""
     assert decision.status is not None, "no status was decided"
-    return str(next(one["message"] for one in decision.status["status"]["conditions"] if one["type"] == kind))
+    return str(
+        next(condition["message"] for condition in decision.status["status"]["conditions"] if condition["type"] == kind)
+    )

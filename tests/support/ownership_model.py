@@ -116,21 +116,21 @@ class Model:
     def apply(self, manager: str, config: Spec, force: bool) -> None:
         me = (manager, "Apply")
         before, owners = self._paths(), self._before_apply()
-        live, wanted = self.shapes.leaves(self.spec or {}), self.shapes.leaves(config)
+        live, desired = self.shapes.leaves(self.spec or {}), self.shapes.leaves(config)
         clashes = {
             (owner, path)
             for owner, paths in owners.items()
             if owner != me
-            for path, value in wanted.items()
+            for path, value in desired.items()
             if path in paths and path in live and live[path] != value
         }
         if clashes and not force:
             raise Refused({path for _, path in clashes})
         last = owners.get(me, set())
-        owners[me] = set(wanted) | self.shapes.items(config) or {()}
+        owners[me] = set(desired) | self.shapes.items(config) or {()}
         present = before | self.shapes.everything(config)
         gone = self._dropped(last, set().union(*owners.values()), present)
-        values = {path: value for path, value in {**live, **wanted}.items() if path not in gone}
+        values = {path: value for path, value in {**live, **desired}.items() if path not in gone}
         present -= gone
         self.spec = self.shapes.defaulted(self.shapes.build(values, present)) if () in present else None
         for owner, path in clashes:

@@ -39,9 +39,9 @@ from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
-from vworkspace_app.page.screens import Several, Source
+from vworkspace_app.page.screens import CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
-from vworkspace_app.page.site import Access, Site
+from vworkspace_app.page.site import Site, ViewerRule
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
@@ -144,8 +144,8 @@ class PageSite:
     portal: BlockingPortal
     works: bool
     boxes: Sequence[Box]
-    further: Callable[[], Sequence[Source]]
-    access: Access | None = None
+    further: Callable[[], Sequence[ScreenSource]]
+    access: ViewerRule | None = None
     controllers: Sequence[Any] = ()
     mask: SecretMask = attrs.field(factory=SecretMask)
     url: str = ""
@@ -188,7 +188,7 @@ class PageSite:
         self._running.callback(future.cancel)
         self.portal.call(manager.wait_ready)
         sources = [self.page, *self.further()]
-        self.site = Site(Several(*sources), "vworkspace-operator", self.access, self.mask.mask)
+        self.site = Site(CombinedSource(*sources), "vworkspace-operator", self.access, self.mask.mask)
         app = Starlette(routes=self.site.routes())
         self.url = self._running.enter_context(serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)))
 
@@ -225,8 +225,8 @@ def page_site(
     *,
     works: bool = False,
     boxes: Sequence[Box] = (),
-    further: Callable[[PageSite], Sequence[Source]] = lambda site: (),
-    access: Access | None = None,
+    further: Callable[[PageSite], Sequence[ScreenSource]] = lambda site: (),
+    access: ViewerRule | None = None,
     controllers: Sequence[Any] = (),
     crds: Sequence[Manifest] = (),
 ) -> Iterator[PageSite]:

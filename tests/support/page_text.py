@@ -60,21 +60,21 @@ def elements(html: str) -> list[Element]:
 def rows(html: str) -> dict[str, str]:
     """The rows of the fleet: what each says, by its id without `row:`."""
     return {
-        one.attributes["id"].removeprefix("row:"): one.text
-        for one in elements(html)
-        if one.tag == "tr" and one.attributes.get("id", "").startswith("row:")
+        element.attributes["id"].removeprefix("row:"): element.text
+        for element in elements(html)
+        if element.tag == "tr" and element.attributes.get("id", "").startswith("row:")
     }
 
 
 def addresses(html: str) -> Iterator[str]:
     """Everything that a browser may load, send to or go to."""
-    for one in elements(html):
+    for element in elements(html):
         for name in ("href", "src", "action", "srcset", "data", "formaction", "poster", "xlink:href"):
-            if name in one.attributes:
-                yield one.attributes[name]
+            if name in element.attributes:
+                yield element.attributes[name]
 
 
 def main_of(html: str) -> Element:
     """The element `main`."""
-    (found,) = [one for one in elements(html) if one.tag == "main"]
+    (found,) = [element for element in elements(html) if element.tag == "main"]
     return found

@@ -46,10 +46,10 @@ def _together(how: str, values: list[float]) -> float:
 
 
 def _matcher(text: str) -> tuple[str, str, str]:
-    found = _MATCHER.fullmatch(text)
-    if found is None:
+    match = _MATCHER.fullmatch(text)
+    if match is None:
         raise ValueError(f"no matcher: {text}")
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def _matches(value: str, operator: str, wanted: str) -> bool:

@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance, job, operation, with_status
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
-from vworkspace_core.jobs.events import condition_events, heartbeat, life_events
+from vworkspace_core.jobs.events import condition_events, heartbeat, phase_events
 from vworkspace_core.jobs.reports import progress, result_body, waiting_body
 from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.state import AppliedRef
@@ -61,7 +61,7 @@ def _events() -> dict[str, Any]:
     (transition,) = condition_events({"Ready": ("True", "HelmReleaseReady")}, failed, NOW)
     ended = {**operation(), "metadata": {**operation()["metadata"], "uid": "5f0d", "generation": 1}}
     phase = {"phase": "Succeeded", "startedAt": "2026-01-01T00:01:00Z", "finishedAt": "2026-01-01T00:05:00Z"}
-    (finished,) = life_events(
+    (finished,) = phase_events(
         "Running", with_status(ended, condition("Succeeded", "True", "VeleroBackupCompleted"), **phase), NOW
     )
     name = {"name": CLUSTER_ID, "uid": "3f2a9c1e-55d0-4b7e-9a66-0d1f2e3c4b5a", "generation": 1}

@@ -27,7 +27,7 @@ from tests.support.definitions import have_defined
 from tests.support.patience import PATIENCE
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
-from vworkspace_app.demo.cluster_ground import Ground
+from vworkspace_app.demo.cluster_ground import ClusterFixture
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_core.api.crd import crd_manifests
@@ -46,7 +46,7 @@ class RealSite:
     """One installation. `spectator` counts every change of instances, sources and releases."""
 
     cluster: Cluster
-    ground: Ground
+    ground: ClusterFixture
     repository: Repository
     spectator: Spectator
     control: ControlPlaneServer
@@ -159,7 +159,7 @@ async def real_site(cluster: Cluster, versions: Sequence[str]) -> AsyncIterator[
         api = await stack.enter_async_context(KubeApiClient(config))
         watcher = await stack.enter_async_context(KubeApiClient(config))
         await have_defined(crd_manifests(), api)
-        ground = Ground(api, f"vworkspace-site-{secrets.token_hex(3)}")
+        ground = ClusterFixture(api, f"vworkspace-site-{secrets.token_hex(3)}")
         repository = Repository(cluster.registries.trusted, ground.name, cluster.registries.authority)
         for version in versions:
             await anyio.to_thread.run_sync(repository.push, CHART, version)

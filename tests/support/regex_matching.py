@@ -148,9 +148,9 @@ class Matcher:
         def reference(at: int, groups: Groups, then: Then) -> int | None:
             if number not in groups:
                 return None
-            for offset, wanted in enumerate(self._text[slice(*groups[number])]):
+            for offset, desired in enumerate(self._text[slice(*groups[number])]):
                 self._count()
-                if self._text[at + offset : at + offset + 1].lower() != wanted.lower():
+                if self._text[at + offset : at + offset + 1].lower() != desired.lower():
                     return None
             return then(at + groups[number][1] - groups[number][0], groups)
 

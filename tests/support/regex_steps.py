@@ -200,9 +200,9 @@ class _Matcher:
 
 def _ends(matcher: _Matcher) -> Iterator[tuple[int, int]]:
     at = 0
-    while at <= len(matcher.text) and (found := matcher.search(at)) is not None:
-        yield found
-        at = found[1] if found[1] > found[0] else found[1] + 1
+    while at <= len(matcher.text) and (match := matcher.search(at)) is not None:
+        yield match
+        at = match[1] if match[1] > match[0] else match[1] + 1
 
 
 def steps_of_search(

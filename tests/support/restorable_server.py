@@ -22,7 +22,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
-from kubelab.storage.store import Snapshot
+from kubelab.storage.store import StoreSnapshot
 from purekube_kit.kube_apiserver import (
     LOOPBACK,
     PATIENCE,
@@ -80,7 +80,7 @@ class RestorableEmbedded:
 
     server: ApiServer
     url: str = ""
-    _snapshot: Snapshot | None = None
+    _snapshot: StoreSnapshot | None = None
     _serving: ExitStack = attrs.field(factory=ExitStack)
 
     def kubeconfig(self) -> dict[str, Any]:

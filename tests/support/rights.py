@@ -44,10 +44,11 @@ def granted(manifests: Iterable[dict[str, Any]]) -> Iterator[Right]:
     """Every right that the roles bound to the operator's service account hold."""
     manifests = list(manifests)
     bound = {
-        (one["roleRef"]["kind"], one["roleRef"]["name"], one["metadata"].get("namespace"))
-        for one in manifests
-        if one["kind"] in ("RoleBinding", "ClusterRoleBinding")
-        if one["subjects"] == [{"kind": "ServiceAccount", "name": OPERATOR_USER.split(":")[3], "namespace": OWN_NS}]
+        (manifest["roleRef"]["kind"], manifest["roleRef"]["name"], manifest["metadata"].get("namespace"))
+        for manifest in manifests
+        if manifest["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        if manifest["subjects"]
+        == [{"kind": "ServiceAccount", "name": OPERATOR_USER.split(":")[3], "namespace": OWN_NS}]
     }
     for role in manifests:
         meta = role["metadata"]
@@ -73,14 +74,14 @@ PATH = re.compile(
 def used(entries: Iterable[Request]) -> Iterator[Right]:
     """Every right that the operator's requests needed; server-side apply of what is not there needs two."""
     for entry in entries:
-        found = PATH.match(entry.path)
-        if entry.user != OPERATOR_USER or found is None:
+        match = PATH.match(entry.path)
+        if entry.user != OPERATOR_USER or match is None:
             continue
         if entry.impersonated:
             yield Right(entry.impersonated.split(":")[2], "", "serviceaccounts", "impersonate")
             continue
-        resource = f"{found['plural']}/{found['below']}" if found["below"] else found["plural"]
-        right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb)
+        resource = f"{match['plural']}/{match['below']}" if match["below"] else match["plural"]
+        right = Right(match["namespace"] or EVERYWHERE, match["group"] or "", resource, entry.verb)
         yield right
         if entry.verb == "patch" and entry.status == 201:
             yield attrs.evolve(right, verb="create")

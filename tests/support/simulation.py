@@ -117,7 +117,7 @@ class Simulation:
             found = run_sync(self.admin.list(ref.kind, namespace=NS)).items
         except NotFound:
             return ref
-        metas = sorted((one["metadata"] for one in found), key=lambda meta: int(meta["resourceVersion"]))
+        metas = sorted((item["metadata"] for item in found), key=lambda meta: int(meta["resourceVersion"]))
         names = [meta["name"] for meta in metas]
         ours = [name for name in names if name.startswith(ref.name)]
         used = [name for name in ours if name in self._read_by_release(ref.kind)]
@@ -210,9 +210,9 @@ class Simulation:
 
     def condition(self, ref: ObjectRef, kind: str) -> tuple[str, str] | None:
         """Status and reason of a condition."""
-        for found in get_path(self.get(ref), "status", "conditions") or ():
-            if found["type"] == kind:
-                return found["status"], found["reason"]
+        for condition in get_path(self.get(ref), "status", "conditions") or ():
+            if condition["type"] == kind:
+                return condition["status"], condition["reason"]
         return None
 
 

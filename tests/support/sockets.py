@@ -81,6 +81,6 @@ def context(stack: ExitStack, made: Any) -> ssl.SSLContext:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     (folder / "tls.crt").write_bytes(made.certificate)
     (folder / "tls.key").write_bytes(made.key)
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    found.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    return found
+    ssl_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ssl_context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return ssl_context

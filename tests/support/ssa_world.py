@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
 from purekube.ports import PatchType
@@ -68,7 +68,7 @@ def thing(
     versions: tuple[str, ...] = ("v1",),
     scope: str = "Namespaced",
     scale: bool = False,
-) -> Definition:
+) -> ServedKind:
     """The definition of kind Thing, in the first of `versions`."""
     subresources: dict[str, Any] = {"status": {}} if status else {}
     if scale:
@@ -94,7 +94,7 @@ THING = thing()
 class World:
     """The one object `t/a`, written through the pipeline; every write happens a second after the one before."""
 
-    def __init__(self, definition: Definition = THING) -> None:
+    def __init__(self, definition: ServedKind = THING) -> None:
         self.definition = definition
         self.live: dict[str, Any] | None = None
         self.outcome: WriteOutcome | None = None
@@ -170,8 +170,8 @@ class World:
 
     def entry(self, manager: str, operation: str = "Apply", subresource: str = "") -> dict[str, Any]:
         """The one entry of a manager; empty when there is none."""
-        wanted = (manager, operation, subresource)
-        found = [e for e in self.entries if (e["manager"], e["operation"], e.get("subresource", "")) == wanted]
+        desired = (manager, operation, subresource)
+        found = [e for e in self.entries if (e["manager"], e["operation"], e.get("subresource", "")) == desired]
         assert len(found) <= 1
         return found[0] if found else {}
 

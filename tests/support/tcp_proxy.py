@@ -123,10 +123,10 @@ class Middle:
         while chunk := await reader.read(65536):
             if self._silent:
                 await asyncio.Event().wait()
-            if found := _WRITE.match(chunk):
+            if match := _WRITE.match(chunk):
                 self.writes += 1
                 held.here = self.writes == self._at
-                await self._hold_request(found[2])
+                await self._hold_request(match[2])
             writer.write(chunk)
             await writer.drain()
         raise ConnectionError("the replica has closed the connection")

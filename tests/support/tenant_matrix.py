@@ -26,7 +26,7 @@ from purekube.apimachinery.resources import (
 )
 from vworkspace_core.api.crd import crd_manifest
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
 
 __all__ = [
     "ADMIN",
@@ -93,7 +93,7 @@ def box_annotated(good: Manifest) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"label {name}", _with(good, ("metadata", "labels"), {name: VICTIM})
 
 
-def parameter_attempts(good: Manifest, template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+def parameter_attempts(good: Manifest, template: OperationTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
     """An Operation with one parameter changed: those of its template, and those that it does not have."""
     where = ("spec", "parameters")
     yield from _changed(good, where, template.schema)
@@ -241,13 +241,13 @@ def _velero(manifest: Manifest, namespace: str) -> Iterator[str]:
 def _unrestricted(pod: Mapping[str, Any]) -> Iterator[str]:
     if pod.get("automountServiceAccountToken") is not False:
         yield "a service account token in the pod"
-    for one in (*pod.get("containers", ()), *pod.get("initContainers", ())):
-        own = one.get("securityContext") or {}
+    for container in (*pod.get("containers", ()), *pod.get("initContainers", ())):
+        own = container.get("securityContext") or {}
         if own.get("allowPrivilegeEscalation") is not False or get_path(own, "capabilities", "drop") != ["ALL"]:
             yield "a container outside the restricted profile"
         if get_path(own, "capabilities", "add"):
             yield "added capabilities"
-        if not any((level.get("securityContext") or {}).get("runAsNonRoot") for level in (pod, one)):
+        if not any((level.get("securityContext") or {}).get("runAsNonRoot") for level in (pod, container)):
             yield "a container that may run as root"
 
 

@@ -315,4 +315,4 @@ def server_state(world: World) -> dict[str, Manifest]:
 
 def store_state(store: ObjectStore) -> dict[str, Manifest]:
     """What a reader sees."""
-    return {one["metadata"]["name"]: one for one in store.objects()}
+    return {obj["metadata"]["name"]: obj for obj in store.objects()}

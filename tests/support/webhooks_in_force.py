@@ -30,8 +30,11 @@ class Guard:
     @classmethod
     def of(cls, world: World, port: int, manifests: Iterable[Manifest]) -> "Guard":
         """The configurations among `manifests`."""
-        found = tuple(one for one in manifests if one["kind"].endswith("WebhookConfiguration"))
-        assert [one["kind"] for one in found] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+        found = tuple(manifest for manifest in manifests if manifest["kind"].endswith("WebhookConfiguration"))
+        assert [manifest["kind"] for manifest in found] == [
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        ]
         return cls(world, port, found)
 
     async def stand(self) -> None:

@@ -46,8 +46,8 @@ HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\n\ndata: {
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    with page_site() as found:
-        yield found
+    with page_site() as page_sites:
+        yield page_sites
 
 
 def eventually(site: PageSite, path: str, text: str) -> str:
@@ -95,12 +95,12 @@ def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: 
         assert {name: answer.headers[name] for name in HEADERS} == HEADERS
         assert answer.headers["cache-control"] == "no-store"
         found = elements(answer.text)
-        ids = [one.attributes["id"] for one in found if "id" in one.attributes]
+        ids = [element.attributes["id"] for element in found if "id" in element.attributes]
         assert len(ids) == len(set(ids)), path
-        for one in found:
-            assert one.tag != "style", path
-            assert not any(name == "style" or name.startswith("on") for name in one.attributes), path
-            assert one.tag != "script" or (one.attributes.get("src") and not one.text), path
+        for element in found:
+            assert element.tag != "style", path
+            assert not any(name == "style" or name.startswith("on") for name in element.attributes), path
+            assert element.tag != "script" or (element.attributes.get("src") and not element.text), path
         for address in addresses(answer.text):
             assert address.startswith(("./", "../", "#")), f"{path}: {address}"
     for name in ("page.css", "page.js", "theme.js", "icon.svg"):
@@ -123,7 +123,7 @@ def test_the_page_only_answers_get_and_head_SEE_3(site: PageSite) -> None:
 
 def test_hostile_names_and_messages_are_text_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("odd"))
-    scripts = [one.tag for one in elements(eventually(site, "/", "odd"))].count("script")
+    scripts = [element.tag for element in elements(eventually(site, "/", "odd"))].count("script")
     with Follower(site.url, "/") as follower:
         follower.next()
         site.tell(instance_ref("odd"), {"conditions": [condition("Ready", "False", "Odd", HOSTILE)]})
@@ -134,9 +134,9 @@ def test_hostile_names_and_messages_are_text_SEE_3(site: PageSite) -> None:
     for path in ("/", f"{OBJECT}/odd", "/timeline", f"/?q={quote(HOSTILE)}", f"/object/{INSTANCES}/{NS}/{name}"):
         text = site.get(path).text
         found = elements(text)
-        assert [one.tag for one in found].count("script") == scripts, path
-        assert [one.tag for one in found].count("img") == 1, path
-        assert not any(name.startswith("on") for one in found for name in one.attributes), path
+        assert [element.tag for element in found].count("script") == scripts, path
+        assert [element.tag for element in found].count("img") == 1, path
+        assert not any(name.startswith("on") for element in found for name in element.attributes), path
         assert "54439" not in main_of(text).text, "no text is a template"
 
 
@@ -171,12 +171,12 @@ def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSi
     eventually(site, "/", "one")
     assert index._rows is not None
     followers = [Follower(site.url, "/") for _ in range(MOST_FOLLOWERS)]
-    assert {one.next().name for one in followers} == {"parts"}
+    assert {follower.next().name for follower in followers} == {"parts"}
     too_many = site.get("/events?view=/")
     assert (too_many.status, too_many.headers["retry-after"]) == (503, "30")
     assert len(site.page._heard) == 1, "however many follow"
-    for one in followers:
-        one.close()
+    for follower in followers:
+        follower.close()
     assert site.site is not None
     limit = time.monotonic() + PATIENCE
     while len(site.site.followers) or site.page._heard:

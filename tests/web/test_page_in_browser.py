@@ -30,7 +30,7 @@ from tests.support.page_site import (
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
-from vworkspace_core.overview.fleet import PAGE_SIZE
+from vworkspace_core.overview.object_list import PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -113,7 +113,7 @@ def held(site: PageSite) -> dict[str, tuple[str, str]]:
     for kind in (APPLICATION_INSTANCE, OPERATION):
         for manifest in site.do(partial(listed, kind)).items:
             summary = summary_of(kind, manifest)
-            found[summary.ref.name] = (summary.stands, summary.reason)
+            found[summary.ref.name] = (summary.state_text, summary.reason)
     return found
 
 
@@ -280,7 +280,9 @@ def test_everybody_can_use_it_SEE_3(window: Any, fleet: PageSite, dark: bool) ->
     window.execute_script(
         "document.querySelector('h1').style.color = '#888'; document.querySelector('h1').innerText = ''"
     )
-    assert any(one.startswith("empty-heading") for one in violations(window)), "the examiner sees what is wrong"
+    assert any(violation.startswith("empty-heading") for violation in violations(window)), (
+        "the examiner sees what is wrong"
+    )
     look(window, dark=False)
 
 
@@ -404,12 +406,15 @@ def test_without_script_it_can_be_read_and_filtered_SEE_3(fleet: PageSite) -> No
     with browser(script=False) as window:
         window.get(fleet.url)
         assert {"shop", "wiki", "mail", "nightly"} <= {
-            one.text for one in window.find_elements(By.CSS_SELECTOR, "th a")
+            element.text for element in window.find_elements(By.CSS_SELECTOR, "th a")
         }
         assert "UTC" in window.find_element(By.CSS_SELECTOR, "td time").text
         window.find_element(By.NAME, "q").send_keys("wiki")
         window.find_element(By.CSS_SELECTOR, "form.filters button").click()
-        until(lambda: [one.text for one in window.find_elements(By.CSS_SELECTOR, "th a")] == ["wiki"], "it is filtered")
+        until(
+            lambda: [element.text for element in window.find_elements(By.CSS_SELECTOR, "th a")] == ["wiki"],
+            "it is filtered",
+        )
         window.find_element(By.LINK_TEXT, "wiki").click()
         until(lambda: "post-upgrade hook timed out" in window.find_element(By.ID, "head").text, "it is told")
         assert not window.find_element(By.ID, "theme").is_displayed(), "what needs script is not there"

@@ -40,7 +40,7 @@ def served(path: Path) -> Iterator[str]:
 
 
 def graph(html: str) -> str:
-    (found,) = [one.text for one in elements(html) if one.attributes.get("id") == "graph"]
+    (found,) = [element.text for element in elements(html) if element.attributes.get("id") == "graph"]
     return found
 
 
@@ -49,7 +49,9 @@ def test_each_moment_shows_how_everything_stood_then_SEE_3(file: Path) -> None:
     assert len(trace.moments) > 10
     told = [line for moment in trace.moments for line in moment.told]
     assert {"apply Deployment default/shop", "apply Service default/shop-svc"} <= set(told)
-    number = next(at for at, one in enumerate(trace.moments) if any(node.state == "Held" for node in one.picture.nodes))
+    number = next(
+        at for at, moment in enumerate(trace.moments) if any(node.state == "Held" for node in moment.object_graph.nodes)
+    )
     with served(file) as url:
         assert "Held" in graph(get(url, f"/?at={number}").text)
         assert [get(url, path).status for path in ("/?at=x", "/?at=99999", "/?at=-1", "/elsewhere")] == [

@@ -14,7 +14,7 @@ from purekube.apimachinery.fields import camel
 from vworkspace_app import VERSION
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.install.values import Values, default_values, values_schema
+from vworkspace_app.install.values import OperatorChartValues, default_values, values_schema
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 
 _WIDTH: Final = 116
@@ -54,7 +54,7 @@ def values_page() -> str:
     lines = [
         f"# Values of the chart {NAME}. Generated from app/vworkspace_app/install/values.py; do not edit.",
         "# yaml-language-server: $schema=values.schema.json",
-        *_values(Values, default_values(), 0),
+        *_values(OperatorChartValues, default_values(), 0),
     ]
     return "\n".join(lines) + "\n"
 
@@ -103,7 +103,7 @@ def _options(kind: Any) -> str:
 
 def readme_page() -> str:
     """Return `README.md`."""
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in _rows(Values, default_values(), ""))
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in _rows(OperatorChartValues, default_values(), ""))
     return _README.format(rows=rows)
 
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run, wanted, told in (
+    for name, run, desired, told in (
         ("build", _build, ",".join(USUAL), "build what the cache lacks, and print the folder of the programs"),
         ("up", _up, ",".join(USUAL), "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
         ("test", _test, "", "run the tests that want real servers and controllers, on such a cluster"),
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=told)
         command.set_defaults(run=run)
         command.add_argument(
-            "--with", dest="wanted", default=wanted, help=f"of {','.join(CHOICE)} (default: {wanted or _BUILT})"
+            "--with", dest="wanted", default=desired, help=f"of {','.join(CHOICE)} (default: {desired or _BUILT})"
         )
         command.add_argument("--oldest", action="store_true", help="the oldest promised versions (Kubernetes, Flux)")
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
@@ -58,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wanted(options: argparse.Namespace) -> list[str]:
-    wanted = [name for name in options.wanted.split(",") if name]
-    unknown = sorted(set(wanted) - set(CHOICE))
+    desired = [name for name in options.wanted.split(",") if name]
+    unknown = sorted(set(desired) - set(CHOICE))
     if unknown:
         raise CannotStart(f"--with {','.join(unknown)}: there is {', '.join(CHOICE)}")
-    return wanted
+    return desired
 
 
 def _build(options: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ class Repository:
     """The registry to which a test pushes charts: one listener of `front`, and a path of its own."""
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "") -> None:
-        self._registry = registry.Registry(address, place, authority, basic, plain=not authority)
+        self._registry = registry.OciRegistry(address, place, authority, basic, plain=not authority)
         self.place = place
 
     @property

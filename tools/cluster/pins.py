@@ -70,10 +70,10 @@ def read_pin(folder: Path) -> Pin:
     if not packages and not (folder / "main.go").is_file():
         raise ValueError(f"{folder / 'go.mod'} has no tool line, and {folder.name} no main.go")
     if packages:
-        module, version = next(found for found in required if packages[0].startswith(found[0]))
+        module, version = next(requirement for requirement in required if packages[0].startswith(requirement[0]))
     else:
         packages = ["."]
-        module, version = next(found for found in required if found[0].endswith(f"/{name}"))
+        module, version = next(requirement for requirement in required if requirement[0].endswith(f"/{name}"))
     names = [name] if len(packages) == 1 else [package.rpartition("/")[2] for package in packages]
     programs = tuple(Program(name, package) for name, package in zip(names, packages, strict=True))
     return Pin(folder, programs, module, version)

@@ -168,7 +168,7 @@ def _install(components: Iterable[Component], pins: Mapping[str, Pin], programs:
         for file in sorted(module_folder(pins[pin], module).glob(pattern))
     ]
     objects = [_namespace(name) for component in components for name in component.namespaces]
-    objects += [dict(found) for component in components for found in component.objects]
+    objects += [dict(obj) for component in components for obj in component.objects]
     objects += [_node(number) for number in range(NODES)]
     _kubectl([*kubectl, "apply", "--server-side", "-f", "-"], yaml.safe_dump_all(objects))
     if files:

@@ -13,7 +13,7 @@ from kubelab.access.impersonation import Identity, impersonated
 from kubelab.model.calls import ADMIN, Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.errors import core_error
 from kubelab.model.failure import ApiFailure
-from kubelab.model.replies import Listed
+from kubelab.model.replies import ObjectPage
 from kubelab.model.requests import FieldValidation
 from kubelab.server import ApiServer
 from kubelab.storage.queries import list_options
@@ -145,7 +145,7 @@ def _query(request: KubeRequest) -> dict[str, str]:
     return {name: str(value) for name, value in request.params.items() if value not in (None, "")}
 
 
-def _list_of(listed: Listed, request: KubeRequest) -> dict[str, Any]:
+def _list_of(listed: ObjectPage, request: KubeRequest) -> dict[str, Any]:
     items = listed.objects()
     return {
         "items": [_outline(item) for item in items] if request.metadata_only else items,

@@ -15,18 +15,18 @@ from typing import Any, Final, TypeVar
 
 from kubelab.access.audit import AuditLog
 from kubelab.access.authorization import Authorize
-from kubelab.access.gate import AccessGate
 from kubelab.access.rbac import Rbac
+from kubelab.access.request_filter import RequestFilter
 from kubelab.access.review_kinds import REVIEWS
 from kubelab.access.reviews import Reviewer
 from kubelab.admission.request import AdmissionAttributes
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
-from kubelab.lifecycle.controllers import Controllers
+from kubelab.lifecycle.controllers import BuiltinControllers
 from kubelab.lifecycle.custom_definitions import CustomDefinitions
 from kubelab.lifecycle.ending_definitions import DEFINITIONS
 from kubelab.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
-from kubelab.lifecycle.registry import Registry
+from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.calls import (
     ADMIN,
     PLAIN_DELETE,
@@ -40,14 +40,14 @@ from kubelab.model.calls import (
 from kubelab.model.conversion import AskWebhook, Conversions
 from kubelab.model.failure import ApiFailure
 from kubelab.model.identity import Identities
-from kubelab.model.replies import Listed, Reply
-from kubelab.model.resources import Resource
+from kubelab.model.replies import ObjectPage, Reply
+from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import EVERYTHING, ListOptions
-from kubelab.storage.reader import Reader
+from kubelab.storage.reader import StoreReader
 from kubelab.storage.selection import selection_of
 from kubelab.storage.selectors import name_selected
-from kubelab.storage.store import Snapshot, Store
-from kubelab.storage.streams import Streams
+from kubelab.storage.store import Store, StoreSnapshot
+from kubelab.storage.streams import WatchStreams
 from kubelab.storage.watch_stream import WatchStream
 from kubelab.writes.metadata import check_common
 from kubelab.writes.remover import Remover
@@ -58,7 +58,7 @@ from purekube.ports import PatchType
 _ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.2")
 """The caller of the server's own writes: the system namespaces, the deletion of a CRD's objects."""
 
-T = TypeVar("T", Reply, Listed)
+T = TypeVar("T", Reply, ObjectPage)
 
 
 class ApiServer:
@@ -88,49 +88,51 @@ class ApiServer:
         self.collects = collects
         self.audit = AuditLog(audit_limit)
         self.store = Store(window=window)
-        self.registry = Registry(builtin_resources())
-        self.streams = Streams(self.store)
+        self.registry = ResourceRegistry(builtin_resources())
+        self.streams = WatchStreams(self.store)
         self.conversions = Conversions(ask, check_common)
         self.rbac = Rbac(self.store)
-        self.gate = AccessGate(self.store, self.audit, now, self.rbac.allows if rbac else None)
+        self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac.allows if rbac else None)
         namespaces = Namespaces(self.store)
-        self._reader = Reader(self.store, self.streams)
+        self._reader = StoreReader(self.store, self.streams)
         self._writer = Writer(self.store, namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
-        self._controllers = Controllers(self.store, self.registry, namespaces, self)
-        self._reviewer = Reviewer(self.rbac, self.gate)
+        self._controllers = BuiltinControllers(self.store, self.registry, namespaces, self)
+        self._reviewer = Reviewer(self.rbac, self.request_filter)
         self._collecting = False
         self._create_system_namespaces()
 
     @property
     def authorize(self) -> Authorize | None:
         """The function that authorizes requests; None allows everything."""
-        return self.gate.authorize
+        return self.request_filter.authorize
 
     @authorize.setter
     def authorize(self, authorize: Authorize | None) -> None:
-        self.gate.authorize = authorize
+        self.request_filter.authorize = authorize
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
         """Read one object; through a subresource, the whole object."""
-        return self.gate.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
+        return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
-    def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
+    def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
         """Read one page (W-01 to W-06)."""
         only = name_selected(options.field_selector)
-        return self.gate.answer(RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only)
+        return self.request_filter.answer(
+            RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only
+        )
 
     def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
         """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
         only = name_selected(options.field_selector)
-        return self.gate.answer(
+        return self.request_filter.answer(
             RequestVerb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only
         )
 
-    def resource(self, kind: Kind) -> Resource:
+    def resource(self, kind: Kind) -> ServedResource:
         """Return the served resource of a kind. Raises the plain-text 404 if it is not served (W-38)."""
         return self.registry.at(kind.group, kind.version, kind.plural)
 
@@ -167,7 +169,7 @@ class ApiServer:
         """Decide one write and store it; answer an access review."""
         if call.target.resource.storage in REVIEWS:
             kind = call.target.resource.kind
-            return self.gate.answer(
+            return self.request_filter.answer(
                 call.verb,
                 call.target,
                 call.caller,
@@ -181,7 +183,7 @@ class ApiServer:
     def prepare(self, call: WriteCall) -> Prepared:
         """Decide a write without storing it, so that admission webhooks can be called; `commit` stores it."""
         try:
-            self.gate.admit(call.verb, call.target, call.caller)
+            self.request_filter.admit(call.verb, call.target, call.caller)
             return self._decide(call)
         except ApiFailure as failure:
             self.refuse(call, failure)
@@ -189,7 +191,7 @@ class ApiServer:
 
     def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
         """Log a prepared write that a webhook denied."""
-        self.gate.refused(call.verb, call.target, call.caller, call.options, failure)
+        self.request_filter.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
         """Return a prepared write with a webhook's JSON patch applied to its object in `version`."""
@@ -213,11 +215,11 @@ class ApiServer:
         selector: ListOptions = EVERYTHING,
         options: DeleteOptions = PLAIN_DELETE,
         caller: Caller = ADMIN,
-    ) -> Listed:
+    ) -> ObjectPage:
         """Delete every object that the selectors match."""
         how = WriteOptions(dry_run=options.dry_run)
 
-        def act() -> Listed:
+        def act() -> ObjectPage:
             return self._remover.delete_collection(target, selection_of(target, selector), options)
 
         return self._write(RequestVerb.DELETE_COLLECTION, target, how, caller, act)
@@ -244,7 +246,7 @@ class ApiServer:
         """Collect garbage and empty terminating namespaces; return how many objects were examined."""
         return self._controllers.run()
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace all objects by a snapshot's, as a restore of etcd does: watches end, resourceVersions repeat.
 
         A watch from a version above the restored one is accepted, and silent until the version is reached again (W-15).
@@ -262,7 +264,7 @@ class ApiServer:
         self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
     ) -> T:
         """Write, then run what the write triggers: CRDs are served, garbage is collected."""
-        answer = self.gate.answer(verb, target, caller, act, options)
+        answer = self.request_filter.answer(verb, target, caller, act, options)
         if not options.dry_run:
             self._definitions.settle(target.resource.storage, self._delete_all)
             self._collect()
@@ -279,10 +281,10 @@ class ApiServer:
 
     def _decide(self, call: WriteCall) -> Prepared:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
-            self.gate.admit(RequestVerb.CREATE, call.target, call.caller)
+            self.request_filter.admit(RequestVerb.CREATE, call.target, call.caller)
         return self._writer.prepare(call)
 
-    def _delete_all(self, resource: Resource) -> None:
+    def _delete_all(self, resource: ServedResource) -> None:
         """Delete every object of a resource whose CRD is being deleted."""
         self.delete_collection(RequestTarget(resource), caller=_ITSELF)
 

@@ -47,7 +47,7 @@ def load_config(
     except ConfigError as error:
         raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError, yaml.YAMLError) as error:
-        raise Permanent(f"kubeconfig {origin} is not complete: {_what(error)}; {_ADVICE}") from error
+        raise Permanent(f"kubeconfig {origin} is not complete: {_problem(error)}; {_ADVICE}") from error
     except OSError as error:
         raise Permanent(f"kubeconfig {origin} cannot be read: {error.strerror}; {_ADVICE}") from error
     assert chosen is not None  # `get` returns None only for a default, which is not passed
@@ -62,8 +62,8 @@ def with_token(config: SingleConfig, token: str) -> SingleConfig:
 def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
     """Refuse fields that lightkube silently ignores: it would connect another way, or as another user."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    wanted = context or source.current_context
-    named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(wanted, {})
+    desired = context or source.current_context
+    named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(desired, {})
     for part, where, fields in (("clusters", "cluster", _CLUSTER_FIELDS), ("users", "user", _USER_FIELDS)):
         section = {entry["name"]: entry.get(where) or {} for entry in document.get(part) or ()}.get(
             named.get(where), {}
@@ -113,7 +113,7 @@ def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
     return msgspec.structs.replace(plugin, apiVersion=version, env=[*(plugin.env or []), info])
 
 
-def _what(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     """Return the problem without the file's content, which may include tokens."""
     if isinstance(error, KeyError):
         return f"{error} is missing"

@@ -133,15 +133,17 @@ def transport_error(request: KubeRequest, error: Exception) -> OperatorError:
         case TimeoutError():
             return _no_answer(request, "read timeout")
         case aiohttp.ClientConnectorCertificateError():
-            return _no_answer(request, "the server's certificate is not trusted", _why(error), may_have_happened=False)
+            return _no_answer(
+                request, "the server's certificate is not trusted", _failure_reason(error), may_have_happened=False
+            )
         case aiohttp.ClientConnectorError() | aiohttp.ClientSSLError():
-            return _no_answer(request, "connect error", _why(error), may_have_happened=False)
+            return _no_answer(request, "connect error", _failure_reason(error), may_have_happened=False)
         case aiohttp.ServerDisconnectedError():
             return _no_answer(request, "the server closed the connection without an answer")
         case aiohttp.ClientResponseError():
             return _no_answer(request, "the answer is not HTTP")
         case _:
-            return _no_answer(request, "the connection broke", _why(error))
+            return _no_answer(request, "the connection broke", _failure_reason(error))
 
 
 def _no_answer(request: KubeRequest, what: str, why: str = "", *, may_have_happened: bool = True) -> Unavailable:
@@ -211,7 +213,7 @@ def _excerpt(body: bytes) -> str:
     return str(redact(" ".join("".join(char if char.isprintable() else " " for char in text).split())))
 
 
-def _why(error: BaseException | None) -> str:
+def _failure_reason(error: BaseException | None) -> str:
     """Return the reason of a TLS or socket failure: never text of headers or bodies."""
     while error is not None:
         match error:

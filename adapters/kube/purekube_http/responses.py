@@ -29,7 +29,7 @@ def answer_of(request: KubeRequest, body: bytes) -> Manifest:
 
 def _object_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     manifest = _decoded(request, body)
-    if request.metadata_only and (problem := typed_again(request, manifest)):
+    if request.metadata_only and (problem := replace_type(request, manifest)):
         raise not_the_server(request, problem)
     if problem := why_foreign(request, manifest, versioned=not request.params.get("dryRun")):
         raise not_the_server(request, problem)
@@ -70,7 +70,7 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     """
     manifest = _decoded(request, body, "items")
     if request.metadata_only:
-        manifest = _list_typed_again(request, manifest)
+        manifest = _replace_list_type(request, manifest)
     items = manifest.get("items") or []
     if problem := _typed(manifest, request.kind.api_version, f"{request.kind.kind}List"):
         raise not_the_server(request, problem)
@@ -85,7 +85,7 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     return {**manifest, "items": items}
 
 
-def _list_typed_again(request: KubeRequest, manifest: dict[str, Any]) -> dict[str, Any]:
+def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return a list of partial metadata, with the requested kind as the type of the list and its items.
 
     Raises Unavailable for any other list.
@@ -94,12 +94,12 @@ def _list_typed_again(request: KubeRequest, manifest: dict[str, Any]) -> dict[st
         raise not_the_server(request, problem)
     items = manifest.get("items")
     for item in items if isinstance(items, list) else ():
-        if problem := typed_again(request, item):
+        if problem := replace_type(request, item):
             raise not_the_server(request, f"an item of the list: {problem}")
     return {**manifest, "apiVersion": request.kind.api_version, "kind": f"{request.kind.kind}List"}
 
 
-def typed_again(request: KubeRequest, partial: Any) -> str:
+def replace_type(request: KubeRequest, partial: Any) -> str:
     """Replace the type of partial metadata, in place, by the requested kind.
 
     Returns the problem if it is no PartialObjectMetadata, empty otherwise.

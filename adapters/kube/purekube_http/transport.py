@@ -129,12 +129,12 @@ class ConnectionPool:
         method: str,
         target: str,
         authorization: str,
-        wanted: Mapping[str, str],
+        desired: Mapping[str, str],
         body: bytes | None,
         media_type: str,
         timeout: aiohttp.ClientTimeout | None,
     ) -> aiohttp.ClientResponse:
-        headers = {**wanted, "Authorization": authorization} if authorization else wanted
+        headers = {**desired, "Authorization": authorization} if authorization else desired
         data = None if body is None else FencedBody(body, media_type, self._before_write)
         began = time.monotonic()
         try:
@@ -211,14 +211,14 @@ def _socket(address: Any) -> socket.socket:
     """
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
-    wanted = (
+    desired = (
         ("TCP_KEEPIDLE", 30),
         ("TCP_KEEPINTVL", 10),
         ("TCP_KEEPCNT", 3),
         ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_MILLISECONDS),
     )
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in wanted:
+    for name, value in desired:
         if hasattr(socket, name):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return made

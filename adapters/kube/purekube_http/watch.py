@@ -16,7 +16,7 @@ from purekube.apimachinery.nesting import decode_with
 from purekube.ports import KubeRequest, WatchEvent, WatchEventType
 from purekube_http.errors import in_stream_error
 from purekube_http.lines import LineSplitter, LineTooLong
-from purekube_http.responses import not_the_server, typed_again, why_foreign
+from purekube_http.responses import not_the_server, replace_type, why_foreign
 
 
 class _Line(msgspec.Struct):
@@ -56,7 +56,7 @@ def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
         raise _refused(request, decoded)
     if not _has_version(decoded.object):
         raise _unreadable(request, f"a {decoded.type} event without metadata.resourceVersion")
-    if request.metadata_only and (problem := typed_again(request, decoded.object)):
+    if request.metadata_only and (problem := replace_type(request, decoded.object)):
         raise not_the_server(request, f"a {decoded.type} event: {problem}")
     if problem := _foreign(request, kind, decoded.object):
         raise not_the_server(request, f"a {decoded.type} event: {problem}")

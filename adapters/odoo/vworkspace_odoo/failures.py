@@ -51,18 +51,18 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
     if _is_page(headers, body):
         return "(an HTML page)"
     text = body[:_LONGEST_READ].decode("utf-8", "replace")
-    said = _said(headers, body)
+    said = _error_body(headers, body)
     text = next((said[name] for name in ("message", "error") if isinstance(said.get(name), str)), "") or text
     return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
     """Return the id that the server gave to the request, which its operators can search for."""
-    request_id = _said(headers, body).get("requestId")
+    request_id = _error_body(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 
 
-def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
+def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
     """Return the error body `{error, message, requestId}` (PULL-6); empty if it is none."""
     if not is_json(headers.get("content-type", "")):
         return {}

@@ -139,11 +139,11 @@ class ReloadingControlPlane:
 
     def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
         """Return the connections for `endpoint`, and those that they replace, if any."""
-        wanted = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
+        desired = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._connections
-        if present is not None and present.made_for == wanted:
+        if present is not None and present.made_for == desired:
             return present, None
-        self._connections = _Connections(self._connect(endpoint), wanted)
+        self._connections = _Connections(self._connect(endpoint), desired)
         return self._connections, present
 
     def _connect(self, endpoint: ControlPlaneEndpoint) -> HttpControlPlane:

@@ -64,7 +64,7 @@ def documents_of(path: str, text: str) -> list[MarkedDocument]:
     try:
         found = [_marked(path, text, node, scalar) for node, scalar in composed(text, MOST_VALUES)]
     except yaml.MarkedYAMLError as error:
-        raise UnreadableFile(*_told(path, text, error)) from error
+        raise UnreadableFile(*_yaml_error(path, text, error)) from error
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise UnreadableFile(Place(file=path, line=line), f"not valid YAML: {error.reason}") from error
@@ -73,7 +73,7 @@ def documents_of(path: str, text: str) -> list[MarkedDocument]:
     return [document for document in found if document.value is not None or document.problems]
 
 
-def _told(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Place, str]:
+def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Place, str]:
     mark = error.problem_mark or error.context_mark
     place = Place(file=path) if mark is None else Place("", path, mark.line + 1, mark.column + 1)
     what = " ".join(part for part in (error.context, error.problem) if part)

@@ -24,9 +24,10 @@ def mermaid(box: Box) -> str:
     for node in _all(box):
         for edge in _edges(node):
             arrow = "-.->" if edge.until in _DASHED else "-->"
-            lines.append(f'  {_id(edge.to)} {arrow}|"{_why(edge)}"| {_id(node.id)}')
+            lines.append(f'  {_id(edge.to)} {arrow}|"{_condition_text(edge)}"| {_id(node.id)}')
         lines += [
-            f'  gate_{_id(node.id)}_{at}{{{{"{_quoted(gate)}"}}}} -.-> {_id(node.id)}' for at, gate in _gates(node)
+            f'  gate_{_id(node.id)}_{at}{{{{"{_quoted(gate)}"}}}} -.-> {_id(node.id)}'
+            for at, gate in _when_conditions(node)
         ]
     return "\n".join(lines) + "\n"
 
@@ -42,8 +43,8 @@ def dot(box: Box) -> str:
     for node in _all(box):
         for edge in _edges(node):
             style = ", style=dashed" if edge.until in _DASHED else ""
-            lines.append(f'  "{edge.to}" -> "{node.id}" [label="{_why(edge)}"{style}];')
-        for at, gate in _gates(node):
+            lines.append(f'  "{edge.to}" -> "{node.id}" [label="{_condition_text(edge)}"{style}];')
+        for at, gate in _when_conditions(node):
             name = f"gate {node.id} {at}"
             lines.append(f'  "{name}" [label="{_quoted(gate)}", shape=diamond];')
             lines.append(f'  "{name}" -> "{node.id}" [style=dotted];')
@@ -63,13 +64,13 @@ def _edges(node: BoxNode) -> Iterator[Edge]:
             yield edge
 
 
-def _why(edge: Edge) -> str:
+def _condition_text(edge: Edge) -> str:
     line = f", line {edge.place.line}" if edge.place.line else ""
     return f"{_LABELS[edge.until]}{line}"
 
 
-def _gates(node: BoxNode) -> Iterator[tuple[int, str]]:
-    return enumerate(f"when {gate.shown}" for gate in node.gates)
+def _when_conditions(node: BoxNode) -> Iterator[tuple[int, str]]:
+    return enumerate(f"when {gate.shown}" for gate in node.when_conditions)
 
 
 def _id(name: str) -> str:

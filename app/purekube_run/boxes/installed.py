@@ -16,7 +16,16 @@ from purekube_run.process.errors import CommandError
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
     """Return the names of the CRDs whose schemas are missing, as far as the files show."""
-    return tuple(sorted({name for one in loaded if one.model is not None for name in _missing(one, one.model)}))
+    return tuple(
+        sorted(
+            {
+                name
+                for loaded_box in loaded
+                if loaded_box.model is not None
+                for name in _missing(loaded_box, loaded_box.model)
+            }
+        )
+    )
 
 
 def _missing(loaded: LoadedBox, model: OperatorBox) -> Iterator[str]:
@@ -32,7 +41,7 @@ def _missing(loaded: LoadedBox, model: OperatorBox) -> Iterator[str]:
 def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
     said: list[Mapping[str, Any]] = [entry.resource.template for entry in entries_of(model)]
     named = [(raw.get("apiVersion"), raw.get("kind")) for raw in said]
-    for api_version, kind in (*named, *((one.api_version, one.kind) for one in model.spec.externals)):
+    for api_version, kind in (*named, *((external.api_version, external.kind) for external in model.spec.externals)):
         if isinstance(api_version, str) and isinstance(kind, str) and kind:
             yield api_version, kind
 

@@ -64,23 +64,23 @@ def load_boxes(
     words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
     known = [*further_crds(crds, words), *installed]
     if len(files) > 1:
-        known += _of_each_other(files, texts)
+        known += _crds_of_boxes(files, texts)
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
 
 
-def counted(number: int, what: str) -> str:
+def amount(number: int, what: str) -> str:
     """Return so many of a thing in words: `1 problem`, `2 problems`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _of_each_other(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
+def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
     """Yield the CRDs that the boxes bring, since one box may make objects of another's kind.
 
     Their problems are left out: each box reports its own.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
-        yield from _crds((one for one in documents if get_path(one.value, "kind") == CRD), [])
+        yield from _crds((document for document in documents if get_path(document.value, "kind") == CRD), [])
         for document in documents:
             source = get_path(document.value, "spec", "crd")
             path = Path(file).parent / source if isinstance(source, str) else None
@@ -101,7 +101,7 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
     for one in loaded:
         if one.box is None:
             told = "\n".join(map(str, one.problems))
-            raise CommandError(f"{one.file}: {counted(len(one.problems), 'problem')}; see `box check`\n{told}")
+            raise CommandError(f"{one.file}: {amount(len(one.problems), 'problem')}; see `box check`\n{told}")
         boxes.append(one.box)
     return boxes
 
@@ -152,7 +152,12 @@ def _loaded(
 
 
 def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
-    return tuple(sorted(problems, key=lambda one: (one.place.file, one.place.line, one.place.column, one.message)))
+    return tuple(
+        sorted(
+            problems,
+            key=lambda problem: (problem.place.file, problem.place.line, problem.place.column, problem.message),
+        )
+    )
 
 
 def _kind(declared: DeclaredKind) -> Kind:
@@ -211,10 +216,12 @@ def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> 
         for file in _files(path):
             text = read_text(str(file))
             if words is None or any(kind in words for kind in _KIND_SAID.findall(text)):
-                yield from (_crd(document) for document in documents_of(str(file), text) if _is_wanted(document, words))
+                yield from (
+                    _crd(document) for document in documents_of(str(file), text) if _is_requested(document, words)
+                )
 
 
-def _is_wanted(document: MarkedDocument, words: Container[str] | None) -> bool:
+def _is_requested(document: MarkedDocument, words: Container[str] | None) -> bool:
     kind = get_path(document.value, "spec", "names", "kind")
     return get_path(document.value, "kind") == CRD and (words is None or kind in words)
 
@@ -222,7 +229,7 @@ def _is_wanted(document: MarkedDocument, words: Container[str] | None) -> bool:
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise CommandError(f"--crds {path}: there is no such file or folder")
-    return sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+    return sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
 
 
 def _crd(document: MarkedDocument) -> CrdVersions:

@@ -28,7 +28,7 @@ def page(box: Box) -> str:
         *_externals(box),
         "## In which order",
         f"```mermaid\n{mermaid(box)}```",
-        *_gates(box),
+        *_when_conditions(box),
         "## Status",
         *_field_table("status", box.schema),
         _table(("condition", "true when"), [*_ENGINE, *_conditions(box)]),
@@ -110,18 +110,18 @@ def _read(fields: Iterable[Sequence[str]]) -> str:
     return ", ".join(f"`{'.'.join(field) or 'all of it'}`" for field in fields)
 
 
-def _gates(box: Box) -> Iterator[str]:
+def _when_conditions(box: Box) -> Iterator[str]:
     rows = [
         (node.id, gate.phase, f"`{gate.shown}`", "no" if gate.is_choice else "yes")
         for node in box.nodes
-        for gate in node.gates
+        for gate in node.when_conditions
     ]
     if rows:
         yield _table(("resource", "phase", "acted on when", "keeps from Ready"), rows)
 
 
 def _conditions(box: Box) -> list[tuple[str, str]]:
-    return [(one.type, f"`{one.status.program.text}`") for one in box.conditions]
+    return [(condition.type, f"`{condition.status.program.text}`") for condition in box.conditions]
 
 
 def _rules(box: Box) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _rules(box: Box) -> Iterator[str]:
         yield _table(("rule", "message"), [(f"`{rule.rule}`", rule.message) for rule in box.rules])
     if box.mutations:
         yield "Filled in where absent:"
-        filled = [(f"`{'.'.join(one.path)}`", f"`{one.value.raw}`") for one in box.mutations]
+        filled = [(f"`{'.'.join(mutation.path)}`", f"`{mutation.value.raw}`") for mutation in box.mutations]
         yield _table(("field", "value"), filled)
 
 

@@ -32,7 +32,7 @@ class AccountWatches:
             self._settle()
             await anyio.sleep_forever()
 
-    def heard(self, parent: ObjectRef, account: ObjectRef | None) -> None:
+    def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
         """Record which account a parent names; None if it names none, or is gone."""
         if account == self._named.get(parent):
             return

@@ -135,7 +135,7 @@ def external_informers(
             watched.setdefault(external.kind, []).append(external)
     for kind, externals in watched.items():
         selectors = {_selector_text(external) for external in externals}
-        paths = [path for one in externals for path in one.fields]
+        paths = [path for external in externals for path in external.fields]
         selector = selectors.pop() if len(selectors) == 1 else ""
         for namespace in _watched(namespaces, near=all(map(composite.is_read_near, externals))):
             store = ObjectStore(kind, transform=projected(paths, _IDENTITY), whole=HELD_WHOLE)
@@ -156,11 +156,11 @@ def account_informers(
 ) -> Iterator[InformerRunner]:
     """Yield the informers of an account that wake parents: metadata of children and externals in its namespace."""
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
-    near = (one for one in composite.externals if one.watch and composite.is_read_near(one))
+    near = (external for external in composite.externals if external.watch and composite.is_read_near(external))
     for kind in dict.fromkeys((*selectors, *(external.kind for external in near))):
         if kind == composite.kind:
             continue  # its own informer shows it
-        external = any(one.watch and one.kind == kind for one in composite.externals)
+        external = any(external.watch and external.kind == kind for external in composite.externals)
         yield InformerRunner(
             api.impersonating(account),
             kind,

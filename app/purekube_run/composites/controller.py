@@ -14,11 +14,11 @@ from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
 from purekube.composites.parent import Parent
 from purekube.composites.remedies import not_permitted, remedy
-from purekube.controller.blocked_pass import standard_words
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.live_reads import LiveReads
 from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
 from purekube_run.composites.account_watches import AccountWatches
 from purekube_run.composites.caches import OWNER, READS, UID, account_informers, read_key
@@ -28,7 +28,7 @@ from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.safety_net import SafetyNet, is_reconciling
+from purekube_run.controller.live_rereads import LiveRereads, is_reconciling
 
 _log = structlog.get_logger("operator")
 
@@ -58,7 +58,7 @@ class CompositeReconciler:
     @property
     def parents(self) -> tuple[InformerRunner, ...]:
         """The informers of its own kind."""
-        return tuple(one for one in self.informers if one.kind == self.composite.kind)
+        return tuple(informer for informer in self.informers if informer.kind == self.composite.kind)
 
     def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> Controller:
         """Return the controller that reconciles the parents."""
@@ -69,11 +69,11 @@ class CompositeReconciler:
             self._observe,
             self.api,
             events,
-            SafetyNet(self.informers, self.clock),
+            LiveRereads(self.informers, self.clock),
             depends_on=lambda key, parent: (key, *self._children(parent)),
             is_under_way=lambda parent, result: is_reconciling(result.status, parent.conditions),
             absent=self._forget,
-            concluded=lambda key, result: self.taken.heard(key, result.decision.awaits),
+            concluded=lambda key, result: self.taken.record(key, result.decision.awaits),
         )
         return Controller(
             composite.controller,
@@ -126,8 +126,8 @@ class CompositeReconciler:
         await self.accounts.run(wake)
 
     async def _forget(self, key: ObjectRef) -> ReconcileResult:
-        self.taken.heard(key, ())
-        self.accounts.heard(key, None)
+        self.taken.record(key, ())
+        self.accounts.record(key, None)
         return ReconcileResult()
 
     # --- observation ---------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class CompositeReconciler:
         What belongs to an account is read live, as that account.
         """
         account = self.composite.account_of(parent)
-        self.accounts.heard(key, account)
+        self.accounts.record(key, account)
         if self.composite.impersonates and account is None:
             return Snapshot(self._namespace(parent))
         reading = LiveReads(self.api if account is None else self.api.impersonating(account))

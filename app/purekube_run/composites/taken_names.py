@@ -39,7 +39,7 @@ class TakenNames:
                 self._watch(ref)
             await anyio.sleep_forever()
 
-    def heard(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
+    def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
         """Record the objects that a parent waits for after a pass."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:

@@ -10,12 +10,12 @@ import attrs
 
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.controller.blocked_pass import BlockedWords
 from purekube.controller.execute import OnWrite
 from purekube.controller.managed_fields import StatusOwner
-from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
+from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, same_object
 from purekube.controller.queue.read_your_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.reconcile_error import ReconcileErrorWords
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
 
@@ -36,7 +36,7 @@ class For:
     """The informers of the reconciled kind itself, one per namespace that is watched separately."""
 
     informers: tuple[InformerRunner, ...]
-    to: KeysOf = itself
+    to: KeysOf = same_object
     urgency: UrgencyOf = at_once
 
 
@@ -73,7 +73,7 @@ class Writer:
     owner: StatusOwner
     not_permitted: Callable[[Right], str]
     remedy: Callable[[Right], str]
-    words: BlockedWords | None = None
+    words: ReconcileErrorWords | None = None
     title: str = "operator"
     yields: bool = False
 

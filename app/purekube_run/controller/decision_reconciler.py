@@ -11,7 +11,7 @@ from purekube.controller.execute import OnWrite, PassRules, S, V
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.ports import EventSink, KubeApi
 from purekube_run.controller.informers import StoredObject
-from purekube_run.controller.safety_net import SafetyNet
+from purekube_run.controller.live_rereads import LiveRereads
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
@@ -34,7 +34,7 @@ class DecisionReconciler(Generic[S, V]):
     observe: Callable[[ObjectRef, S, StoredObject], Awaitable[V]]
     api: KubeApi
     events: EventSink
-    net: SafetyNet
+    net: LiveRereads
     depends_on: Callable[[ObjectRef, S], Iterable[ObjectRef]] = lambda key, source: (key,)
     is_under_way: Callable[[S, ReconcileResult], bool] = lambda source, result: False
     absent: Callable[[ObjectRef], Awaitable[ReconcileResult]] = nothing_to_do
@@ -49,7 +49,7 @@ class DecisionReconciler(Generic[S, V]):
         source = self.read(stored)
         if source is None:
             return ReconcileResult()
-        await self.net.look_if_due(key, partial(self.depends_on, key, source))
+        await self.net.reread_if_due(key, partial(self.depends_on, key, source))
         observed = await self.observe(key, source, stored)
         result = await run_pass(self.rules, source, observed, self.api, self.events, on_write, self.is_backlogged)
         self.concluded(key, result)

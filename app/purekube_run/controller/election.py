@@ -220,14 +220,14 @@ class Elector:
             case _:
                 raise AssertionError(f"{effect} is a command")
 
-    def _report(self, found: Disagreement) -> None:
-        if found != self._reported_disagreement:
+    def _report(self, disagreement: Disagreement) -> None:
+        if disagreement != self._reported_disagreement:
             _log.warning(
                 "waiting: somebody works with another number of shards",
-                lease=found.lease,
-                leader=found.holder,
-                their_shards=found.shards,
+                lease=disagreement.lease,
+                leader=disagreement.holder,
+                their_shards=disagreement.shards,
                 our_shard=str(self._state.shard),
                 remedy="stop the replicas of one of the two; a Lease whose holder has ended runs out by itself",
             )
-        self._reported_disagreement = found
+        self._reported_disagreement = disagreement

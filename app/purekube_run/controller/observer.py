@@ -7,7 +7,7 @@ import structlog
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.events.once import Once
-from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.queue.hot_loop import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
 
 _log = structlog.get_logger("driver")
@@ -37,7 +37,7 @@ class ReconcileObserver(Protocol):
         """Observe that a reconcile ended."""
         ...
 
-    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         """Observe an object whose status keeps changing without progress."""
         ...
 
@@ -53,10 +53,10 @@ class Observers:
         for observer in self.each:
             observer.reconciled(done)
 
-    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         """Pass a hot loop to each observer."""
         for observer in self.each:
-            observer.hot(ref, finding)
+            observer.hot_loop_found(ref, finding)
 
 
 class LoggingObserver:
@@ -90,7 +90,7 @@ class LoggingObserver:
         self._failing.first(str(done.ref), what)
         _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
 
-    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         """Log the object with its hot loop."""
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
 

@@ -14,15 +14,15 @@ def projected(
 
     An `identity` of None keeps all metadata except managedFields.
     """
-    wanted = [*dict.fromkeys(paths)]
-    if () in wanted:
+    desired = [*dict.fromkeys(paths)]
+    if () in desired:
         return without_managed_fields
 
     def slim(manifest: Manifest) -> Manifest:
         meta = metadata(without_managed_fields(manifest))
         out: dict[str, Any] = {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
         out["metadata"] = {key: meta[key] for key in (meta if identity is None else identity) if key in meta}
-        for path in wanted:
+        for path in desired:
             _copy(manifest, out, path)
         return out
 

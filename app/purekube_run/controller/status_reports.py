@@ -16,11 +16,11 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.structuring import read_own_conditions
 from purekube.composites.status_writers import other_writer, refusal
-from purekube.controller.blocked_pass import BlockedPass, blocked_status
 from purekube.controller.events.once import Once
 from purekube.controller.execute import write_status
 from purekube.controller.queue.read_your_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.reconcile_error import ReconcileError, blocked_status
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
 from purekube_run.controller.controller import Controller
 from purekube_run.controller.informers import StoredObject
@@ -43,7 +43,7 @@ class StatusReports:
 
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
-    async def report_blocked(self, key: ObjectRef, blocked: BlockedPass) -> None:
+    async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
         """Write the obstacle into the status, unless it is there already. If that fails, write an Event and a log line.
 
         Never raises.
@@ -63,7 +63,7 @@ class StatusReports:
         except Exception as error:
             _log.error("the status could not be written", object=str(key), obstacle=blocked.text, exc_info=error)
 
-    async def _write(self, key: ObjectRef, manifest: Manifest, blocked: BlockedPass) -> None:
+    async def _write(self, key: ObjectRef, manifest: Manifest, blocked: ReconcileError) -> None:
         writer = self.controller.writer
         if writer.words is None:
             return
@@ -78,7 +78,7 @@ class StatusReports:
         for event in decision.events:
             await self.events.emit(event)
 
-    async def _report_unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
+    async def _report_unwritten(self, key: ObjectRef, blocked: ReconcileError, why: str, right: Right | None) -> None:
         if not self._unwritten.first(str(key), why):
             return
         fields = {"object": str(key), "obstacle": blocked.text, "error": why}

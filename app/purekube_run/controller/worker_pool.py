@@ -9,7 +9,6 @@ import structlog
 
 from purekube.apimachinery.errors import NotFound, OperatorError, Right, Stale, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.blocked_pass import BlockedPass, blocked_by
 from purekube.controller.health import WorkerPoolVitals
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once
@@ -18,6 +17,7 @@ from purekube.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWr
 from purekube.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
 from purekube.controller.queue.workqueue import Priority, WorkQueue
 from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.reconcile_error import ReconcileError, reconcile_error_of
 from purekube.controller.requeue import Requeue, RequeuePace
 from purekube.ports import Clock
 from purekube_run.controller.large_objects import one_pass
@@ -30,7 +30,7 @@ Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """A function that reads one object live into the cache. Raises errors of the core."""
 
-ReportBlocked: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
+ReportBlocked: TypeAlias = Callable[[ObjectRef, ReconcileError], Awaitable[None]]
 """A function that reports on an object what stopped its pass. Must not raise."""
 
 
@@ -79,7 +79,7 @@ class WorkerPool:
         self._own_writes: OwnWrites[ObjectRef] = OwnWrites()
         self._refresh = _trust_cache if refresh is None else refresh
         self._not_permitted = not_permitted
-        self._report_blocked = _report_nothing if report_blocked is None else report_blocked
+        self._report_blocked = _no_report if report_blocked is None else report_blocked
         self._counters = WorkerPoolCounters(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
         )
@@ -238,7 +238,9 @@ class WorkerPool:
             return
         transient = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
-            await self._report_blocked(key, blocked_by(error, self._not_permitted, reconcile_id, transient=transient))
+            await self._report_blocked(
+                key, reconcile_error_of(error, self._not_permitted, reconcile_id, transient=transient)
+            )
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Run the reconcile within its time limit; no exception leaves this function."""
@@ -275,5 +277,5 @@ async def _trust_cache(ref: ObjectRef) -> None:
     """Do nothing: without live reads, the cache is trusted after `cache_timeout`."""
 
 
-async def _report_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
+async def _no_report(key: ObjectRef, blocked: ReconcileError) -> None:
     """Do not report on the object: the log has the error."""

@@ -103,4 +103,4 @@ class WorkerPoolCounters:
         hot_loop = self._detector.record(key, now, fingerprint(result.status), generation)
         if hot_loop is not None:
             self._counts["hot_loops"] += 1
-            self._observer.hot(key, hot_loop)
+            self._observer.hot_loop_found(key, hot_loop)

@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from purekube_run.process.places import Client, Places, Stage, address_of
+from purekube_run.process.connection_limit import Client, ConnectionLimit, ConnectionStage, address_of
 
 _log = structlog.get_logger("http")
 
@@ -141,7 +141,7 @@ class _Port:
             timeout_keep_alive=round(limits.idle),
         )
         self._config.load()
-        self._places = Places(limits.connections)
+        self._places = ConnectionLimit(limits.connections)
         self._handshakes: dict[asyncio.Task[None], tuple[Client, socket.socket]] = {}
 
     async def keep_date(self) -> None:
@@ -203,7 +203,7 @@ class _Port:
             connection.close()
             self.forget(client)
 
-    def move(self, client: Client, stage: Stage) -> None:
+    def move(self, client: Client, stage: ConnectionStage) -> None:
         """Note how far a client has come, and close the connection that has to make room for it."""
         self._leave(self._places.move(client, stage))
 
@@ -218,7 +218,7 @@ class _Port:
     async def close(self) -> None:
         """Give running answers a moment to end; close everything else now."""
         for client in self._places:
-            if client.stage in (Stage.UNREAD, Stage.UNHEARD, Stage.IDLE):
+            if client.stage in (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE):
                 client.leave()
         for connection in list(self.state.connections):
             connection.shutdown()
@@ -332,16 +332,16 @@ class _Connection(H11Protocol):
         if (stage := self._stage()) is not self._client.stage:
             self._port.move(self._client, stage)
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> ConnectionStage:
         if "reading" in self._deadlines:
-            return Stage.UNREAD
+            return ConnectionStage.UNREAD
         if self.cycle is None or "head" in self._deadlines:
-            return Stage.UNHEARD
+            return ConnectionStage.UNHEARD
         if self.cycle.response_complete:
-            return Stage.IDLE
+            return ConnectionStage.IDLE
         if self.cycle.more_body:
-            return Stage.UNHEARD
-        return Stage.PROBE if self.scope["path"] in self._port.limits.probes else Stage.BUSY
+            return ConnectionStage.UNHEARD
+        return ConnectionStage.PROBE if self.scope["path"] in self._port.limits.probes else ConnectionStage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
         """Close the connection unless this deadline is cleared within so many seconds of the first call."""

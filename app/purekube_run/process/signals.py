@@ -55,7 +55,7 @@ def run_until_stopped(
 
 
 @asynccontextmanager
-async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
+async def run_in_background(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
     """Run `work` while the block runs, then cancel it."""
     async with anyio.create_task_group() as group:
         group.start_soon(work)
@@ -63,7 +63,7 @@ async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterat
         group.cancel_scope.cancel()
 
 
-async def unless(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+async def run_unless_stopped(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """Return the result of `work`; None if `stop` comes first, which cancels it."""
     result: T | None = None
     async with anyio.create_task_group() as group:

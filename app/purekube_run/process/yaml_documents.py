@@ -110,7 +110,7 @@ def _shown(path: str) -> str:
     return "standard input" if path in STDIN else path
 
 
-def _look_over(text: str, most: int | None) -> None:
+def _check_limits(text: str, most: int | None) -> None:
     """Refuse texts that must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -146,7 +146,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
 
     Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """
-    _look_over(text, most)
+    _check_limits(text, most)
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -157,7 +157,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
 
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
     """Yield the node of each document, which knows its lines, with its value."""
-    _look_over(text, most)
+    _check_limits(text, most)
     loader = _Loader(text)
     try:
         while loader.check_node():

@@ -23,14 +23,14 @@ _LEFT_ALONE: Final = 10.0
 
 
 @attrs.frozen
-class Answered(Generic[T]):
+class CallReturned(Generic[T]):
     """The call returned this value."""
 
     value: T
 
 
 @attrs.frozen
-class Refused:
+class CallRaised:
     """The call raised this error."""
 
     error: BaseException
@@ -43,7 +43,7 @@ class CutOff:
     seconds: float
 
 
-Answer: TypeAlias = Answered[T] | Refused | CutOff
+Answer: TypeAlias = CallReturned[T] | CallRaised | CutOff
 
 
 async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> Answer[T]:
@@ -59,22 +59,22 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
         if not task.done():  # the worker itself is cancelled
             await _end(task, _LEFT_ALONE)
     if task.cancelled():
-        return Refused(asyncio.CancelledError())
+        return CallRaised(asyncio.CancelledError())
     return task.result()
 
 
-async def _guarded(work: Callable[[], Awaitable[T]]) -> Answered[T] | Refused:
+async def _guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRaised:
     try:
-        return Answered(await work())
+        return CallReturned(await work())
     except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
-        return Refused(error)
+        return CallRaised(error)
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:
             raise
-        return Refused(group)
+        return CallRaised(group)
 
 
-async def _end(task: "asyncio.Task[Answered[T] | Refused]", patience: float | None) -> None:
+async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
     """Cancel a task until it ends, since a key is not worked on twice. If it does not end, log that once."""
     waited = 0.0
     with anyio.CancelScope(shield=True):

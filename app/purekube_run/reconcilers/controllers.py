@@ -9,17 +9,17 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import Kind
-from purekube.controller.blocked_pass import standard_words
+from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube.reconcilers.access import asks_for_api, declared_verbs
-from purekube.reconcilers.controllers import AnyController, Promise, controller_problems, kind_of, name_of, promises_of
+from purekube.reconcilers.access import declared_verbs, requests_api
+from purekube.reconcilers.controllers import AnyController, Feature, controller_problems, features_of, kind_of, name_of
 from purekube.reconcilers.remedies import not_permitted, remedy
 from purekube.reconcilers.status import condition_types, status_owner
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
 from purekube_run.process.errors import CommandError
 from purekube_run.reconcilers.passes import ControllerPasses, rules_of
+from purekube_run.reconcilers.pending_events import PendingEvents
 from purekube_run.reconcilers.rights import DeclaredRights
-from purekube_run.reconcilers.wakes import Wakes
 from purekube_run.reconcilers.watches import watches_of
 
 _log = structlog.get_logger("operator")
@@ -50,7 +50,7 @@ def python_reconcilers(
     refuse_problems(bound)
     return tuple(
         ControllerPasses(
-            controller, api, watches, clock, events, Wakes(controller, rules_of(controller), watches.own.store)
+            controller, api, watches, clock, events, PendingEvents(controller, rules_of(controller), watches.own.store)
         )
         for controller, watches in zip(bound, watches_of(api, clock, random, bound), strict=True)
     )
@@ -58,7 +58,7 @@ def python_reconcilers(
 
 def controller_of(passes: ControllerPasses) -> Controller:
     """Return the controller that makes these passes."""
-    python, watches, wakes = passes.controller, passes.watches, passes.wakes
+    python, watches, pending_events = passes.controller, passes.watches, passes.pending_events
     name = f"{_PREFIX}{name_of(python)}"
 
     async def synced() -> None:
@@ -72,23 +72,23 @@ def controller_of(passes: ControllerPasses) -> Controller:
         kind_of(python),
         passes,
         watches.informers,
-        For((watches.own,), wakes.of_itself),
+        For((watches.own,), pending_events.of_itself),
         _writer(python),
         watches=(
-            Watches(dict.fromkeys(watches.owned), wakes.of_owned),
-            Watches(dict.fromkeys(watches.read), wakes.of_read),
+            Watches(dict.fromkeys(watches.owned), pending_events.of_owned),
+            Watches(dict.fromkeys(watches.read), pending_events.of_read),
         ),
         further=tuple(watches),
         queue=Queue(python.workers, _time_limit(python)),
         resync=python.resync,
         synced=synced,
-        on_resync=wakes.resync,
-        on_write=lambda key, written: wakes.wrote(key, *written),
+        on_resync=pending_events.resync,
+        on_write=lambda key, written: pending_events.wrote(key, *written),
     )
 
 
 def _writer(controller: AnyController) -> Writer:
-    has_conditions = Promise.CONDITIONS in promises_of(controller)
+    has_conditions = Feature.CONDITIONS in features_of(controller)
     return Writer(
         status_owner(controller),
         partial(not_permitted, controller),
@@ -108,20 +108,20 @@ def bind(given: GivenController, api: KubeApi) -> AnyController:
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)
     limited = rights.around(api)
-    made = _made(given, limited)
+    made = _make_controller(given, limited)
     if not hasattr(made, "kind"):
         raise CommandError(f"{_name(given)} is no Reconciler or Watcher, and makes none")
-    if asks_for_api(made):
+    if requests_api(made):
         made = attrs.evolve(cast("Any", made), api=limited)
     verbs |= declared_verbs(made)
     rights.name = f"the controller {name_of(made)}"
     return made
 
 
-def _made(given: Any, api: KubeApi) -> AnyController:
+def _make_controller(given: Any, api: KubeApi) -> AnyController:
     try:
         if isinstance(given, type):
-            return cast("AnyController", given(api=api) if asks_for_api(given) else given())
+            return cast("AnyController", given(api=api) if requests_api(given) else given())
         if hasattr(given, "kind"):
             return cast("AnyController", given)
         return cast("AnyController", given(api) if signature(given).parameters else given())
@@ -142,4 +142,4 @@ def refuse_problems(controllers: Sequence[AnyController]) -> None:
 
 def _time_limit(controller: AnyController) -> float:
     """Return the limit of a whole pass; a call has its own, and a call without one is not cancelled here either."""
-    return controller.timeout + _WRITING if Promise.LIMIT in promises_of(controller) else float("inf")
+    return controller.timeout + _WRITING if Feature.LIMIT in features_of(controller) else float("inf")

@@ -54,7 +54,7 @@ class LoadedControllers:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all controllers."""
-        return (*(one.name for one in self.pure), *map(name_of, self.made))
+        return (*(pure_reconciler.name for pure_reconciler in self.pure), *map(name_of, self.made))
 
     @property
     def resources(self) -> tuple[Resource[Any, Any], ...]:
@@ -64,7 +64,7 @@ class LoadedControllers:
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
         """The kinds that the controllers define by classes, each once, with the name of the first controller of it."""
-        found = [(one.kind, one.name) for one in self.pure]
+        found = [(pure_reconciler.kind, pure_reconciler.name) for pure_reconciler in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
         for resource, name in found:
@@ -74,7 +74,7 @@ class LoadedControllers:
 
 def installed() -> tuple[EntryPoint, ...]:
     """Return the entry points of all packages that offer controllers, by name."""
-    return tuple(sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)))
+    return tuple(sorted(entry_points(group=GROUP), key=lambda entry_point: (entry_point.name, entry_point.value)))
 
 
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
@@ -83,10 +83,10 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     Raises CommandError for one that is not found, that cannot be imported or is no controller, and for some that cannot
     run together.
     """
-    found = [one for name in names for one in _found(name)]
-    pure = tuple(one for one in found if isinstance(one, PureReconciler))
-    given = tuple(one for one in found if not isinstance(one, PureReconciler))
-    made = tuple(bind(one, KubeApi(cast("KubeTransport", None))) for one in given)
+    found = [controller for name in names for controller in _find_controllers(name)]
+    pure = tuple(controller for controller in found if isinstance(controller, PureReconciler))
+    given = tuple(controller for controller in found if not isinstance(controller, PureReconciler))
+    made = tuple(bind(controller, KubeApi(cast("KubeTransport", None))) for controller in given)
     refuse_problems(made)
     loaded = LoadedControllers(pure, given, made)
     writers = (*map(status_writer, loaded.composites), *loaded.writers)
@@ -95,7 +95,7 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     return loaded
 
 
-def _found(name: str) -> Iterator[Any]:
+def _find_controllers(name: str) -> Iterator[Any]:
     if ":" in name:
         yield from _controllers(name, _attribute(name, name))
         return
@@ -196,8 +196,8 @@ def _wrong(value: Any) -> str:
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
     """Yield why some cannot run together: two of one name would have one finalizer."""
     names: dict[str, str] = {}
-    told = [(one.name, f"the function {one.function.__name__}") for one in pure]
-    told += [(name_of(one), type(one).__name__) for one in made]
+    told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]
+    told += [(name_of(controller), type(controller).__name__) for controller in made]
     for name, where in told:
         if (other := names.setdefault(name, where)) != where or [one[0] for one in told].count(name) > 1:
             yield f"two controllers are called {name}, {where} and {other}: give one of them another name"

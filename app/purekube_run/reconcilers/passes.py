@@ -22,35 +22,20 @@ from purekube.controller.requeue import SLOW_SECONDS, Requeue, requeue_for
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent, PatchType
 from purekube.reconcilers.controllers import (
     AnyController,
-    Promise,
+    Feature,
     Reconciler,
     Watcher,
+    features_of,
     finalizer_of,
     manager_of,
     name_of,
-    promises_of,
     resource_of,
-)
-from purekube.reconcilers.life import (
-    Call,
-    Forget,
-    Life,
-    LifeRules,
-    Rest,
-    SetFinalizers,
-    Telling,
-    Wake,
-    before_finalizers,
-    life_of,
-    next_step,
-    seen_of,
-    vanished,
 )
 from purekube.reconcilers.object import UnreadableObject
 from purekube.reconcilers.outcome import (
     CallOutcome,
+    Consequences,
     Ended,
-    Following,
     Late,
     Raised,
     Returned,
@@ -58,12 +43,27 @@ from purekube.reconcilers.outcome import (
     following,
     raised,
 )
+from purekube.reconcilers.progress import (
+    CallController,
+    Forget,
+    NoOp,
+    ObjectProgress,
+    PendingEvent,
+    ProgressRules,
+    SetFinalizers,
+    WatcherEvent,
+    before_finalizers,
+    next_step,
+    observed_facts_of,
+    progress_of,
+    vanished,
+)
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube_run.controller.informers import StoredObject
-from purekube_run.reconcilers.calls import Answered, CutOff, Refused, isolated
+from purekube_run.reconcilers.calls import CallRaised, CallReturned, CutOff, isolated
+from purekube_run.reconcilers.pending_events import PendingEvents
 from purekube_run.reconcilers.rights import ON_WRITE
-from purekube_run.reconcilers.wakes import Wakes
 from purekube_run.reconcilers.watches import ControllerWatches
 
 _log = structlog.get_logger("operator")
@@ -74,14 +74,14 @@ _MOST_TRIES: Final = 3
 """The number of tries to write a status on a newer copy."""
 
 
-def rules_of(controller: AnyController) -> LifeRules:
+def rules_of(controller: AnyController) -> ProgressRules:
     """Return the rules of its objects' lives.
 
     A watcher has a second finalizer, for objects it has not been called for.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
-    return LifeRules(promises_of(controller), f"{kept}-begun" if is_watcher else kept, kept, is_watcher)
+    return ProgressRules(features_of(controller), f"{kept}-begun" if is_watcher else kept, kept, is_watcher)
 
 
 @attrs.define
@@ -96,7 +96,7 @@ class _Pass:
     written: list[ObjectVersion] = attrs.field(factory=list)
     decision: Decision = attrs.field(factory=Decision)
     called: bool = False
-    came: Following | None = None
+    came: Consequences | None = None
 
     def record(self, verb: str, answer: Manifest) -> None:
         """Remember a write of the object, and the copy that the server returned."""
@@ -136,28 +136,28 @@ class ControllerPasses:
     watches: ControllerWatches
     clock: Clock
     events: EventSink
-    wakes: Wakes
-    rules: LifeRules = attrs.field(init=False)
+    pending_events: PendingEvents
+    rules: ProgressRules = attrs.field(init=False)
     _failing: Once = attrs.field(factory=Once)
 
     def __attrs_post_init__(self) -> None:
-        self.rules = self.wakes.rules
+        self.rules = self.pending_events.rules
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
         """Do the next step for an object. Raises no error of the API server or of the controller."""
         ON_WRITE.set(on_write)
-        self.wakes.begin(key)
-        if key in self.wakes.vanished:
-            return await self._tell_vanished(key, self.wakes.vanished[key])
+        self.pending_events.begin(key)
+        if key in self.pending_events.vanished:
+            return await self._tell_vanished(key, self.pending_events.vanished[key])
         if stored is None:
-            self.wakes.forget(key)
+            self.pending_events.forget(key)
             return ReconcileResult()
         work = _Pass(key, stored.manifest, self.controller.watch.is_whole, on_write)
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
         """Return the result of a pass, whatever error its own calls of the API raised."""
-        echo = Promise.ECHO not in self.rules.promises
+        echo = Feature.ECHO not in self.rules.features
         try:
             await steps
         except NotFound:
@@ -170,25 +170,27 @@ class ControllerPasses:
 
     async def _advance(self, work: _Pass) -> None:
         for _ in range(_MOST_STEPS):
-            seen = seen_of(work.manifest, is_ready=is_ready(work.manifest))
-            life = self.wakes.lives[work.key] = life_of(self.wakes.lives.get(work.key, Life()), seen)
-            step = next_step(self.rules, life, self.wakes.wake(work.key), seen)
+            seen = observed_facts_of(work.manifest, is_ready=is_ready(work.manifest))
+            progress = self.pending_events.lives[work.key] = progress_of(
+                self.pending_events.lives.get(work.key, ObjectProgress()), seen
+            )
+            step = next_step(self.rules, progress, self.pending_events.wake(work.key), seen)
             match step:
                 case SetFinalizers():
-                    self.wakes.lives[work.key] = before_finalizers(self.rules, life, step)
+                    self.pending_events.lives[work.key] = before_finalizers(self.rules, progress, step)
                     await self._set_finalizers(work, step)
                     if step.last:
                         return
-                case Call():
+                case CallController():
                     if work.called:
                         return
                     if work.is_whole:
-                        await self._call(work, life, step)
+                        await self._call(work, progress, step)
                     else:
                         work.manifest, work.is_whole = await self.api.get(work.key), True
-                case Rest() | Forget():
+                case NoOp() | Forget():
                     if not work.called:
-                        self.wakes.take(work.key)
+                        self.pending_events.take(work.key)
                     return
                 case _:
                     assert_never(step)
@@ -203,35 +205,39 @@ class ControllerPasses:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    async def _call(self, work: _Pass, life: Life, call: Call) -> None:
+    async def _call(self, work: _Pass, progress: ObjectProgress, call: CallController) -> None:
         work.called = True
-        wake = self.wakes.take(work.key)
+        wake = self.pending_events.take(work.key)
         is_through = False
         try:
-            outcome = await self._outcome(work.manifest, life, call, wake)
+            outcome = await self._outcome(work.manifest, progress, call, wake)
             is_through = isinstance(outcome, Returned) or not self.rules.tells_changes
         finally:
             if not is_through:
-                self.wakes.give_back(work.key, wake)
-        work.came = self._follow(work.key, life, call, outcome)
+                self.pending_events.give_back(work.key, wake)
+        work.came = self._follow(work.key, progress, call, outcome)
         await self._write_status(work, work.came, outcome)
         await self._tell_failure(work.key, work.manifest, outcome)
 
-    def _follow(self, key: ObjectRef, life: Life, call: Call, outcome: CallOutcome) -> Following:
-        came = following(self.rules, life, call, outcome, retry=self.controller.retry, key=key)
-        self.wakes.lives[key] = came.life
+    def _follow(
+        self, key: ObjectRef, progress: ObjectProgress, call: CallController, outcome: CallOutcome
+    ) -> Consequences:
+        came = following(self.rules, progress, call, outcome, retry=self.controller.retry, key=key)
+        self.pending_events.lives[key] = came.progress
         return came
 
-    async def _outcome(self, manifest: Manifest, life: Life, call: Call, wake: Wake) -> CallOutcome:
+    async def _outcome(
+        self, manifest: Manifest, progress: ObjectProgress, call: CallController, wake: PendingEvent
+    ) -> CallOutcome:
         given = self._read(manifest)
         if isinstance(given, UnreadableObject):
             hint = "; it goes once it fits, or once the finalizer is taken off by hand" if call.deleting else ""
             return Unread(given.problems + hint)
-        limit = self.controller.timeout if Promise.LIMIT in self.rules.promises else None
-        match await isolated(partial(self._told, given, life, call, wake), limit=limit):
-            case Answered(result):
+        limit = self.controller.timeout if Feature.LIMIT in self.rules.features else None
+        match await isolated(partial(self._told, given, progress, call, wake), limit=limit):
+            case CallReturned(result):
                 return self._checked(result)
-            case Refused(error):
+            case CallRaised(error):
                 return self._raised(error)
             case CutOff(seconds):
                 return Late(seconds)
@@ -240,12 +246,12 @@ class ControllerPasses:
         resource = resource_of(self.controller)
         return manifest if resource is None else resource.read_leniently(manifest)
 
-    async def _told(self, given: Any, life: Life, call: Call, wake: Wake) -> object:
+    async def _told(self, given: Any, progress: ObjectProgress, call: CallController, wake: PendingEvent) -> object:
         match self.controller:
             case Reconciler() as reconciler:
-                state = life.state if Promise.STATE in self.rules.promises else None
+                state = progress.state if Feature.STATE in self.rules.features else None
                 return await reconciler.reconcile(
-                    Request(given, call.cause, call.deleting, call.settled, state, life.attempts, wake.by)
+                    Request(given, call.cause, call.deleting, call.settled, state, progress.attempts, wake.by)
                 )
             case Watcher() as watcher:
                 await self._tell(watcher, given, call, wake)
@@ -253,22 +259,22 @@ class ControllerPasses:
             case _:
                 raise TypeError(f"{type(self.controller).__name__} is neither a Reconciler nor a Watcher")
 
-    async def _tell(self, watcher: "Watcher[Any]", given: Any, call: Call, wake: Wake) -> None:
-        match call.telling:
-            case Telling.ADD:
+    async def _tell(self, watcher: "Watcher[Any]", given: Any, call: CallController, wake: PendingEvent) -> None:
+        match call.watcher_event:
+            case WatcherEvent.ADD:
                 await watcher.on_add(given)
-            case Telling.UPDATE:
+            case WatcherEvent.UPDATE:
                 old = None if wake.old is None else self._read(wake.old)
                 if old is None or isinstance(old, UnreadableObject):
                     await watcher.on_sync(given)
                 else:
                     await watcher.on_update(old, given)
-            case Telling.SYNC:
+            case WatcherEvent.SYNC:
                 await watcher.on_sync(given)
-            case Telling.DELETE:
+            case WatcherEvent.DELETE:
                 await watcher.on_delete(given)
             case _:
-                assert_never(call.telling)
+                assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
         """Return the outcome for the result of a call: `Raised` if the controller may not return such a result."""
@@ -276,14 +282,14 @@ class ControllerPasses:
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")
         resource = resource_of(self.controller)
-        wanted = None if resource is None else resource.status
-        if result.status is not None and (wanted is None or not isinstance(result.status, wanted)):
-            what = "somebody else's status is not written" if wanted is None else f"it must be a {wanted.__name__}"
+        desired = None if resource is None else resource.status
+        if result.status is not None and (desired is None or not isinstance(result.status, desired)):
+            what = "somebody else's status is not written" if desired is None else f"it must be a {desired.__name__}"
             return Raised(f"{name} returned a {type(result.status).__name__} as status: {what}")
-        if result.status is not None and Promise.STATUS not in self.rules.promises:
-            return Raised(f"{name} returned a status, and says `plain` of Promise.STATUS: return a Result without one")
+        if result.status is not None and Feature.STATUS not in self.rules.features:
+            return Raised(f"{name} returned a status, and says `plain` of Feature.STATUS: return a Result without one")
         declared = self.controller.conditions if isinstance(self.controller, Reconciler) else ()
-        strange = sorted({one.type for one in result.conditions} - set(declared))
+        strange = sorted({condition.type for condition in result.conditions} - set(declared))
         if strange:
             return Raised(f"{name} returned the conditions {', '.join(strange)}, which `conditions` does not name")
         return Returned(result)
@@ -299,23 +305,23 @@ class ControllerPasses:
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
         """Call for a deletion that no finalizer held, with the last state; then requeue for a successor."""
-        life = self.wakes.lives.get(key, Life())
-        call = vanished(life, seen_of(last))
+        progress = self.pending_events.lives.get(key, ObjectProgress())
+        call = vanished(progress, observed_facts_of(last))
         came = None
         if call is not None:
-            outcome = await self._outcome(last, life, call, Wake())
-            came = self._follow(key, life, call, outcome)
+            outcome = await self._outcome(last, progress, call, PendingEvent())
+            came = self._follow(key, progress, call, outcome)
             await self._tell_failure(key, last, outcome)
-        if came is not None and not came.life.cleaned and not came.life.stalled and came.requeue != Requeue.NO:
+        if came is not None and not came.progress.cleaned and not came.progress.stalled and came.requeue != Requeue.NO:
             return ReconcileResult(error=came.error, requeue=came.requeue, is_reported=True)
-        self.wakes.vanished.pop(key, None)
-        self.wakes.lives.pop(key, None)
+        self.pending_events.vanished.pop(key, None)
+        self.pending_events.lives.pop(key, None)
         error = None if came is None else came.error
         return ReconcileResult(error=error, requeue=Requeue.at_latest(0.0), is_reported=True)
 
     # --- reporting ------------------------------------------------------------------------------------------
 
-    async def _write_status(self, work: _Pass, came: Following, outcome: CallOutcome) -> None:
+    async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
         """Write the status on the newest copy of the object, so that an edit does not lose the outcome of the call."""
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
@@ -341,7 +347,7 @@ class ControllerPasses:
 
     async def _tell_failure(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
         """Emit an Event for a failure, once for each text, if no condition reports it."""
-        if Promise.CONDITIONS in self.rules.promises:
+        if Feature.CONDITIONS in self.rules.features:
             return
         text = _failure_text(outcome)
         if not text:

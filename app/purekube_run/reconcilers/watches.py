@@ -19,10 +19,10 @@ from purekube.controller.managed_fields import StatusOwner
 from purekube.ports import Clock, KubeApi
 from purekube.reconcilers.controllers import (
     AnyController,
-    Promise,
+    Feature,
+    features_of,
     kind_of,
     name_of,
-    promises_of,
     resource_of,
     watched_of,
 )
@@ -49,7 +49,7 @@ def refers_key(ref: ObjectRef) -> str:
 
 
 @attrs.define
-class _Asked:
+class _InformerNeeds:
     """Everything that controllers require of one informer."""
 
     watches: list[Watch] = attrs.field(factory=list)
@@ -79,34 +79,36 @@ def watches_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], controllers: Sequence[AnyController]
 ) -> tuple[ControllerWatches, ...]:
     """Return the informers of each controller, shared where possible."""
-    asked: dict[_Choice, _Asked] = {}
-    for one in controllers:
-        _ask_own(asked, one)
-        for watched in watched_of((*one.owns, *one.reads)):
-            _asked_of(asked, watched.kind, watched.watch)
+    asked: dict[_Choice, _InformerNeeds] = {}
+    for controller in controllers:
+        _ask_own(asked, controller)
+        for watched in watched_of((*controller.owns, *controller.reads)):
+            _informer_needs_of(asked, watched.kind, watched.watch)
     runners = {choice: _runner(api, clock, random, choice, wanted) for choice, wanted in asked.items()}
-    return tuple(_watches(runners, one) for one in controllers)
+    return tuple(_watches(runners, controller) for controller in controllers)
 
 
-def _ask_own(asked: dict[_Choice, _Asked], controller: AnyController) -> None:
-    wanted = _asked_of(asked, kind_of(controller), controller.watch)
+def _ask_own(asked: dict[_Choice, _InformerNeeds], controller: AnyController) -> None:
+    desired = _informer_needs_of(asked, kind_of(controller), controller.watch)
     if controller.reads:
-        wanted.indexers[refers_index(controller)] = _refers(controller)
-    if Promise.CONDITIONS in promises_of(controller):
-        wanted.owner = status_owner(controller)
+        desired.indexers[refers_index(controller)] = _refers(controller)
+    if Feature.CONDITIONS in features_of(controller):
+        desired.owner = status_owner(controller)
 
 
-def _asked_of(asked: dict[_Choice, _Asked], kind: Kind, watch: Watch) -> _Asked:
-    wanted = asked.setdefault(_choice(kind, watch), _Asked())
-    wanted.watches.append(watch)
-    return wanted
+def _informer_needs_of(asked: dict[_Choice, _InformerNeeds], kind: Kind, watch: Watch) -> _InformerNeeds:
+    desired = asked.setdefault(_choice(kind, watch), _InformerNeeds())
+    desired.watches.append(watch)
+    return desired
 
 
 def _choice(kind: Kind, watch: Watch) -> _Choice:
     return kind, watch.namespace if kind.namespaced else None, watch.label_selector, watch.field_selector
 
 
-def _runner(api: KubeApi, clock: Clock, random: Callable[[], float], choice: _Choice, wanted: _Asked) -> InformerRunner:
+def _runner(
+    api: KubeApi, clock: Clock, random: Callable[[], float], choice: _Choice, desired: _InformerNeeds
+) -> InformerRunner:
     kind, namespace, labels, fields = choice
     return InformerRunner(
         api,
@@ -116,7 +118,7 @@ def _runner(api: KubeApi, clock: Clock, random: Callable[[], float], choice: _Ch
         namespace=namespace,
         label_selector=labels,
         field_selector=fields,
-        store=ObjectStore(kind, transform=wanted.transform(), indexers=wanted.indexers, whole=HELD_WHOLE),
+        store=ObjectStore(kind, transform=desired.transform(), indexers=desired.indexers, whole=HELD_WHOLE),
     )
 
 

@@ -73,7 +73,7 @@ class Disturbance:
 
 
 @attrs.frozen
-class Write:
+class ObservedWrite:
     """A write that reached the API server: the replica that sent it, its time, and its answer or its error.
 
     `version` is the store's version before it.
@@ -183,7 +183,7 @@ class KubeConnection(KubeApi):
         caller: Caller,
         link: Link,
         before_write: Callable[[], None],
-        on_write: Callable[[Write], None],
+        on_write: Callable[[ObservedWrite], None],
     ) -> None:
         api = InProcessKube(server, caller=caller, sleep=asyncio.sleep, on_open=self._opened)
         super().__init__(api.through(self._send, self._watch).transport)
@@ -243,9 +243,9 @@ class KubeConnection(KubeApi):
         try:
             answer = await proceed(request)
         except OperatorError as error:
-            self._on_write(Write(now, self._link.name, request, None, error, version))
+            self._on_write(ObservedWrite(now, self._link.name, request, None, error, version))
             raise
-        self._on_write(Write(now, self._link.name, request, answer, None, version))
+        self._on_write(ObservedWrite(now, self._link.name, request, answer, None, version))
         return answer
 
     # --- watches -----------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Migration:
             told = f"the storage version {found.storage} is not served, so that nobody can write objects in it"
             raise NotMigrated(f"{name}: {told}: set served: true for it, and begin again")
         refs = [ref async for ref in self._objects(found)]
-        old, count = ", ".join(found.stale), _counted(len(refs))
+        old, count = ", ".join(found.stale), _amount(len(refs))
         if self.dry_run:
             self.tell(f"{name}: would write {count} in {found.storage}, and take {old} out of status.storedVersions")
             return
@@ -73,20 +73,20 @@ class Migration:
         except NotFound as error:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
-    async def _objects(self, found: VersionsInUse) -> AsyncIterator[ObjectRef]:
+    async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
         """Yield every object that exists now, page by page. Later ones are stored in the storage version anyway."""
         seen: set[ObjectRef] = set()
         token, expired = "", 0
         while True:
             try:
-                page = await self.api.list(found.kind, limit=PAGE, continue_token=token)
+                page = await self.api.list(versions_in_use.kind, limit=PAGE, continue_token=token)
             except Expired:  # the continue token expired: list again, for objects not yet seen
                 token, expired = "", expired + 1
                 if expired == _ATTEMPTS:
                     raise
                 continue
             for manifest in page.items:
-                ref = ref_of(manifest, found.kind)
+                ref = ref_of(manifest, versions_in_use.kind)
                 if ref not in seen:
                     seen.add(ref)
                     yield ref
@@ -104,9 +104,7 @@ class Migration:
                 self.tell(f"{found.definition}: {number} of {len(refs)}")
         if refused:
             more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-            told = (
-                f"{_counted(len(refused))} of {len(refs)} were refused, and may be stored in {', '.join(found.stale)}"
-            )
+            told = f"{_amount(len(refused))} of {len(refs)} were refused, and may be stored in {', '.join(found.stale)}"
             listed = "; ".join(refused[:_SHOWN])
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
@@ -146,7 +144,7 @@ class Migration:
         raise NotMigrated(f"{begun.definition}: its status changes all the time: begin again")
 
 
-def _counted(number: int) -> str:
+def _amount(number: int) -> str:
     return f"{number} object{'' if number == 1 else 's'}"
 
 
@@ -166,7 +164,9 @@ async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, d
 
     Raises OperatorError for a cluster that does not answer.
     """
-    chosen = names or [one.definition for one in await definitions_in_use(api) if one.stale]
+    chosen = names or [
+        versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale
+    ]
     if not chosen:
         tell("every object is stored in the storage version of its kind")
     migration, failures = Migration(api, tell, sleep, dry_run), []

@@ -23,17 +23,17 @@ from purekube_run.controller.controller import Controller, For, Queue, Watches, 
 from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.safety_net import SafetyNet
+from purekube_run.controller.live_rereads import LiveRereads
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_managed
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.clusters.controllers import Watched
+from vworkspace_core.clusters.controllers import InformerReport
 from vworkspace_core.clusters.decision import cluster_manifest, decide
-from vworkspace_core.clusters.hardening import Exposure, exposure
+from vworkspace_core.clusters.hardening import WeakSettings, weak_settings_of_cluster
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.credentials.secret import Credentials
@@ -55,7 +55,7 @@ class ClusterSettings:
     window: float = 300.0
     damping: float = 10.0
     policy: Policy = attrs.field(factory=Policy)
-    openings: tuple[str, ...] = ()
+    weak_settings: tuple[str, ...] = ()
     require_signed: bool = False
     installation: Installation = PRINTED
 
@@ -82,7 +82,7 @@ class ClusterReconciler:
             self._observe,
             self.api,
             self.events,
-            SafetyNet(self.informers, self.clock),
+            LiveRereads(self.informers, self.clock),
             absent=self._offer,
             concluded=self._concluded,
         )
@@ -137,11 +137,11 @@ class ClusterReconciler:
             credentials_secret=settings.credentials_secret,
             credential_expires=credentials.expires_at,
             written=self._written.get(key.name),
-            exposure=self._exposure(),
+            weak_settings=self._weak_settings(),
             installation=settings.installation,
         )
 
-    def _exposure(self) -> Exposure:
+    def _weak_settings(self) -> WeakSettings:
         """Return the present weak points: of settings, of the policy of the Cluster objects, of namespaces."""
         settings, clusters = self.settings, self.informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
@@ -149,17 +149,17 @@ class ClusterReconciler:
         signed = settings.require_signed or bool(self.credentials.current.signing_key)
         signed = signed or required_by(clusters.objects(), settings.cluster_id).require_signed
         unsigned = self.report is not None and not signed
-        return exposure(settings.openings, self._unguarded(), policy, unsigned=unsigned)
+        return weak_settings_of_cluster(settings.weak_settings, self._unguarded(), policy, unsigned=unsigned)
 
     def _unguarded(self) -> Iterator[str]:
         for namespace in self.informers.store(NAMESPACE).objects():
-            if namespace_is_gated(namespace) and not get_path(namespace, "metadata", "labels", POD_SECURITY):
+            if namespace_is_managed(namespace) and not get_path(namespace, "metadata", "labels", POD_SECURITY):
                 yield str(metadata(namespace).get("name"))
 
-    def _watched(self) -> Iterator[tuple[Kind, Watched]]:
+    def _watched(self) -> Iterator[tuple[Kind, InformerReport]]:
         for runner in self.informers:
             trouble, failures = runner.trouble()
-            yield runner.kind, Watched(self._served(runner.kind), failures, trouble)
+            yield runner.kind, InformerReport(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
         """Return whether a kind is served, by its definition; if definitions cannot be listed, by its own informer."""
@@ -170,7 +170,7 @@ class ClusterReconciler:
 
     def _namespaces(self) -> Iterator[str]:
         for namespace in self.informers.store(NAMESPACE).objects():
-            if namespace_is_gated(namespace):
+            if namespace_is_managed(namespace):
                 yield str(metadata(namespace).get("name"))
 
     def _ours(self) -> Iterator[Manifest]:
@@ -178,8 +178,8 @@ class ClusterReconciler:
 
     def keys(self) -> Iterable[ObjectRef]:
         """Return every Cluster object of our id; the one to create if there is none."""
-        wanted = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
-        return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [wanted]
+        ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
+        return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 
     def _keys_of(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the Cluster objects if the change may alter their status."""
@@ -210,7 +210,7 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
     """Return the parts of a namespace that the status reports."""
-    return namespace_is_gated(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
+    return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:

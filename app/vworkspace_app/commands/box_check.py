@@ -14,9 +14,9 @@ from purekube.boxes.box import Box
 from purekube.boxes.problems import BoxProblem
 from purekube.boxes.schemas import CrdVersions
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
-from purekube_run.boxes.load import LoadedBox, as_json, counted, load_boxes
+from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
 from purekube_run.process.errors import FAILURE, CommandError
-from purekube_run.trials.round_trips import RoundTrips, round_trips
+from purekube_run.simulation.round_trips import RoundTrips, round_trips
 from vworkspace_app.commands.parameters import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
@@ -31,7 +31,7 @@ class _Checked:
 
     @property
     def problems(self) -> tuple[BoxProblem, ...]:
-        failed = (one.problem for one in self.conversions if one.problem is not None)
+        failed = (conversion.problem for conversion in self.conversions if conversion.problem is not None)
         return (*self.loaded.problems, *failed)
 
     @property
@@ -83,9 +83,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
     yield from (f"{warning.place}: warning: {warning.message}" for warning in one.warnings)
     yield from (f"{note.place}: note: {note.message}" for note in checked.notes)
     if one.box is None or checked.problems:
-        yield f"{one.file}: {counted(len(checked.problems), 'error')}, {counted(len(one.warnings), 'warning')}"
+        yield f"{one.file}: {amount(len(checked.problems), 'error')}, {amount(len(one.warnings), 'warning')}"
         return
-    typed = f"{counted(one.examination.expressions, 'expression')} typed"
+    typed = f"{amount(one.examination.expressions, 'expression')} typed"
     yield f"{one.file}: ok: {summary(one.box)}, {typed}{waves(one.box)}"
     if told := admitted(one.box):
         yield f"  {told}"
@@ -99,8 +99,8 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 def admitted(box: Box) -> str:
     """Return who enforces rules, defaults and versions (the CRD or the webhook); empty if the box has none."""
-    rules, defaults = sum(rule.in_crd for rule in box.rules), sum(one.is_default for one in box.mutations)
-    in_crd = [counted(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
+    rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
+    in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
     parts = [f"in the CRD: {', '.join(in_crd)}"] if in_crd else []
     return "; ".join([*parts, *([f"by the webhook: {duties}"] if duties else [])])
@@ -109,9 +109,9 @@ def admitted(box: Box) -> str:
 def summary(box: Box) -> str:
     """Return how many resources, externals and drains a box has."""
     drains = sum(map(len, box.drains))
-    parts = [counted(len(box.nodes), "resource")]
-    parts += [counted(len(box.externals), "external")] if box.externals else []
-    parts += [counted(drains, "drain")] if drains else []
+    parts = [amount(len(box.nodes), "resource")]
+    parts += [amount(len(box.externals), "external")] if box.externals else []
+    parts += [amount(drains, "drain")] if drains else []
     return ", ".join(parts)
 
 
@@ -123,10 +123,10 @@ def waves(box: Box) -> str:
 
 
 def _json(checked: Sequence[_Checked]) -> str:
-    return json.dumps([_found(one) for one in checked], indent=2)
+    return json.dumps([_result_data(one) for one in checked], indent=2)
 
 
-def _found(checked: _Checked) -> dict[str, Any]:
+def _result_data(checked: _Checked) -> dict[str, Any]:
     one = checked.loaded
     told = [as_json(problem, "error") for problem in checked.problems]
     told += [as_json(warning, "warning") for warning in one.warnings]

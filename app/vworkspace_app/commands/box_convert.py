@@ -64,10 +64,10 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
     `crds` define further kinds. `trusting`: authors of parents may decide what expressions of the original let them
     decide.
     """
-    found = read_marked(file)
-    if not found:
+    marked_documents = read_marked(file)
+    if not marked_documents:
         raise CommandError(f"{file}: holds no document")
-    if len(found) > _MOST_DOCUMENTS:
+    if len(marked_documents) > _MOST_DOCUMENTS:
         raise CommandError(f"{file}: holds more than {_MOST_DOCUMENTS} documents")
     folder = Path() if file in STDIN else Path(file).parent
     boxes = 0
@@ -75,7 +75,7 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
     problems: list[str] = []
     refused: list[str] = []
     further = list(further_crds(crds))
-    for document in found:
+    for document in marked_documents:
         conversion = convert(document.value, _definitions(document.value, folder), Schemas(further))
         boxes += len(conversion.boxes)
         told = [(problem.place, problem.message) for problem in document.problems]
@@ -199,13 +199,13 @@ def convert_box(
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
     """
-    found = convert_file(file, crds or (), trusting=trust_parents)
+    converted_file = convert_file(file, crds or (), trusting=trust_parents)
     if output is None:
-        print("---\n".join(made.text for made in found.files), end="")
+        print("---\n".join(made.text for made in converted_file.files), end="")
     else:
-        for path in write_files(found.files, output):
+        for path in write_files(converted_file.files, output):
             print(path)
-    for problem in (*found.problems, *found.refused):
+    for problem in (*converted_file.problems, *converted_file.refused):
         print(problem, file=sys.stderr)
-    print(found.told, file=sys.stderr)
-    return int(bool(found.problems or found.refused))
+    print(converted_file.told, file=sys.stderr)
+    return int(bool(converted_file.problems or converted_file.refused))

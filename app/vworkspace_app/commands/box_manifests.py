@@ -122,7 +122,7 @@ def _versions(box: Box) -> Sequence[Mapping[str, Any]]:
 
 def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
     schema = version["schema"]["openAPIV3Schema"]
-    rules = [_rule(one.rule, one.message, one.field) for one in box.rules if one.in_crd]
+    rules = [_rule(rule.rule, rule.message, rule.field) for rule in box.rules if rule.in_crd]
     if rules:
         schema = {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", ()), *rules]}
     for mutation in box.mutations:

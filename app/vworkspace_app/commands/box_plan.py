@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
-from purekube_run.trials.plan import BoxPlan, PlannedObject, plan_box
+from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
 from vworkspace_app.commands.parameters import Crds
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -35,13 +35,13 @@ def planned(request: BoxPlanRequest) -> tuple[BoxPlan, str]:
     """Return the plan, and its text. Raises CommandError for input that cannot be understood."""
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])
-    given = [one for one in read_documents([request.parent]) if one.get("kind") == box.kind.kind]
+    given = [document for document in read_documents([request.parent]) if document.get("kind") == box.kind.kind]
     if len(given) != 1:
         raise CommandError(f"--cr {request.parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
     own = str(box.kind.crd_name)
     definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != own]
-    found = plan_box(box, given[0], _observed(request.observed), definitions, _time(request.now))
-    return found, _TEXTS[request.output](found)
+    box_plan = plan_box(box, given[0], _observed(request.observed), definitions, _time(request.now))
+    return box_plan, _TEXTS[request.output](box_plan)
 
 
 def _observed(paths: Sequence[Path]) -> list[Manifest]:
@@ -49,8 +49,8 @@ def _observed(paths: Sequence[Path]) -> list[Manifest]:
     for path in paths:
         if not path.exists():
             raise CommandError(f"--observed {path}: there is no such file or folder", status=USAGE)
-        inside = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
-        files += [str(one) for one in inside]
+        inside = sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
+        files += [str(path) for path in inside]
     return list(read_documents(files))
 
 
@@ -65,17 +65,17 @@ def _time(text: str) -> datetime:
 # --- as text ---------------------------------------------------------------------------------------------------------
 
 
-def _text(found: BoxPlan) -> str:
-    rows = [(one.node or "prune", one.object, one.action, _said(one)) for one in found.objects]
+def _text(box_plan: BoxPlan) -> str:
+    rows = [(obj.node or "prune", obj.object, obj.action, _object_line(obj)) for obj in box_plan.objects]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
     lines = []
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         lines.append(f"  {'  '.join(cells)}  {row[3]}".rstrip())
-    return "".join(f"{line}\n" for line in (*lines, _summary(found)))
+    return "".join(f"{line}\n" for line in (*lines, _summary(box_plan)))
 
 
-def _said(one: PlannedObject) -> str:
+def _object_line(one: PlannedObject) -> str:
     changes = ", ".join(f"{change.path} {_value(change.before)} → {_value(change.after)}" for change in one.changes)
     place = f"     {one.place}" if one.place else ""
     return "; ".join(part for part in (changes, f"{one.state}: {one.message}" if one.message else "") if part) + place
@@ -86,14 +86,14 @@ def _value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _summary(found: BoxPlan) -> str:
-    writes = ", ".join(f"{count} {verb}" for verb, count in found.writes.items()) or "nothing"
-    refused = f" ({found.refused} refused)" if found.refused else ""
-    return f"status: {found.ready}        writes: {writes}{refused}"
+def _summary(box_plan: BoxPlan) -> str:
+    writes = ", ".join(f"{count} {verb}" for verb, count in box_plan.writes.items()) or "nothing"
+    refused = f" ({box_plan.refused} refused)" if box_plan.refused else ""
+    return f"status: {box_plan.ready}        writes: {writes}{refused}"
 
 
-def _diff(found: BoxPlan) -> str:
-    lines = [line for one in found.objects if one.action != "-" for line in _lines(one)]
+def _diff(box_plan: BoxPlan) -> str:
+    lines = [line for obj in box_plan.objects if obj.action != "-" for line in _lines(obj)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -104,23 +104,30 @@ def _lines(one: PlannedObject) -> Iterator[str]:
     yield from difflib.unified_diff(old, new, f"{one.object} now", f"{one.object} then", lineterm="")
 
 
-def _data(found: BoxPlan) -> dict[str, Any]:
+def _data(box_plan: BoxPlan) -> dict[str, Any]:
     return {
-        "object": found.object,
-        "objects": [_entry(one) for one in found.objects],
-        "writes": dict(found.writes),
-        "refused": found.refused,
-        "status": found.status,
+        "object": box_plan.object,
+        "objects": [_entry(obj) for obj in box_plan.objects],
+        "writes": dict(box_plan.writes),
+        "refused": box_plan.refused,
+        "status": box_plan.status,
     }
 
 
-def _entry(one: PlannedObject) -> dict[str, Any]:
-    entry: dict[str, Any] = {"node": one.node, "object": one.object, "action": one.action, "state": one.state}
-    entry |= {name: value for name, value in (("message", one.message), ("place", one.place)) if value}
-    if one.changes:
-        entry["changes"] = [{"path": two.path, "from": two.before, "to": two.after} for two in one.changes]
-    if one.action != "-" and one.before is None and one.after is not None:
-        entry["manifest"] = one.after
+def _entry(planned_object: PlannedObject) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "node": planned_object.node,
+        "object": planned_object.object,
+        "action": planned_object.action,
+        "state": planned_object.state,
+    }
+    entry |= {
+        name: value for name, value in (("message", planned_object.message), ("place", planned_object.place)) if value
+    }
+    if planned_object.changes:
+        entry["changes"] = [{"path": two.path, "from": two.before, "to": two.after} for two in planned_object.changes]
+    if planned_object.action != "-" and planned_object.before is None and planned_object.after is not None:
+        entry["manifest"] = planned_object.after
     return entry
 
 

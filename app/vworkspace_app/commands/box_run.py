@@ -18,14 +18,14 @@ _log = structlog.get_logger("operator")
 
 def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
     """Run boxes until a signal, in these namespaces or in all. Raises CommandError if no cluster can be determined."""
-    tell_unserved(settings, boxes)
+    warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
     names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
     run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, {"boxes": names, "kinds": kinds})
 
 
-def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
+def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Warn of boxes that need webhooks if none are served: nothing enforces their versions, rules and defaults then."""
     if settings.webhook_listen:
         return
@@ -35,7 +35,7 @@ def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
             _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
 
 
-def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
+def warn_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
     """Warn of kinds whose versions are not converted because no webhooks are served."""
     for one in () if settings.webhook_listen else converters:
         told = f"conversion of {', '.join(one.spokes)}"

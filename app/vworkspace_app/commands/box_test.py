@@ -13,8 +13,8 @@ from purekube.boxes.box import Box
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.trials.laws import FAULTS, Broken, try_example
-from purekube_run.trials.scenario import Outcome, read_scenarios, run_scenario
+from purekube_run.simulation.laws import FAULTS, Broken, try_example
+from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
 from vworkspace_app.commands.parameters import Crds
 from vworkspace_core.overview.trace import Trace, written
 
@@ -46,7 +46,7 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
     lines, held = [], True
     outcomes = [run_scenario(box, definitions, scenario) for scenario in read_scenarios(_files(request))]
     for outcome in outcomes:
-        lines += _told(outcome)
+        lines += _result_lines(outcome)
         held = held and not outcome.problem
     if request.trace is not None:
         lines.append(_record(request.trace, f"{box.kind.kind} of the box {box.name}", outcomes))
@@ -79,7 +79,7 @@ def _files(request: BoxTestRequest) -> Sequence[str]:
     return [str(beside)] if beside.exists() else []
 
 
-def _told(outcome: Outcome) -> list[str]:
+def _result_lines(outcome: Outcome) -> list[str]:
     verdict = "FAILED" if outcome.problem else "ok"
     head = f"scenario  {outcome.scenario.name}  {verdict}  {_span(outcome.seconds)} virtual, {outcome.writes} writes"
     if not outcome.problem:

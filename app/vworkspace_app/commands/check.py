@@ -16,14 +16,14 @@ from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.screen import columns
-from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_core.overview.checkup import CheckResult, Finding
 
 _COLOURS: Final = {
-    Verdict.OK: "32",
-    Verdict.FAILED: "31",
-    Verdict.WARNING: "35",
-    Verdict.OPTIONAL: "34",
-    Verdict.UNKNOWN: "35",
+    CheckResult.OK: "32",
+    CheckResult.FAILED: "31",
+    CheckResult.WARNING: "35",
+    CheckResult.OPTIONAL: "34",
+    CheckResult.UNKNOWN: "35",
 }
 _INDENT: Final = " " * 9
 
@@ -55,7 +55,7 @@ def finding_data(finding: Finding) -> dict[str, str]:
 
 def verdict_line(findings: Sequence[Finding]) -> str:
     """Return the last line: the number of points, and how many failed."""
-    failed = sum(finding.verdict is Verdict.FAILED for finding in findings)
+    failed = sum(finding.verdict is CheckResult.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")
 
 
@@ -94,4 +94,4 @@ def check(
         print(dump([[finding_data(finding) for finding in findings]], form), end="")
     else:
         print(verdict_line(findings))
-    return FAILURE if any(finding.verdict is Verdict.FAILED for finding in findings) else 0
+    return FAILURE if any(finding.verdict is CheckResult.FAILED for finding in findings) else 0

@@ -18,12 +18,12 @@ from vworkspace_app.commands.parameters import Listen
 
 def _definitions(paths: Sequence[Path], *, bare: bool) -> Iterator[Manifest]:
     """Yield the CRDs of the files, and this project's CRDs that the files lack, unless the server is to be bare."""
-    given = read_definitions(paths)
-    yield from given
+    manifests = read_definitions(paths)
+    yield from manifests
     if not bare:
         from vworkspace_core.api.crd import crd_manifests
 
-        present = {crd["metadata"]["name"] for crd in given}
+        present = {crd["metadata"]["name"] for crd in manifests}
         yield from (crd for crd in crd_manifests() if crd["metadata"]["name"] not in present)
 
 

@@ -32,7 +32,7 @@ def _page(server: ControlPlaneServer, admin_token: str) -> Sequence[BaseRoute]:
     return [Mount("/page", routes=site.routes())]
 
 
-def _told(url: str, cluster_id: str) -> str:
+def _instructions(url: str, cluster_id: str) -> str:
     """Return the address, and how to begin; the reader fills in the tokens."""
     return f"""ready {url}
 
@@ -97,7 +97,7 @@ def control_plane(
             host,
             port,
             admin_token=admin_token,
-            ready=lambda url: print(_told(url, cluster_id), flush=True),
+            ready=lambda url: print(_instructions(url, cluster_id), flush=True),
             further=_page(server, admin_token),
         )
 

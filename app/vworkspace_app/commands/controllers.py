@@ -14,9 +14,9 @@ from purekube.reconcilers.controllers import name_of
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
-from purekube_run.trials.round_trips import check_kinds
+from purekube_run.simulation.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
-from vworkspace_app.commands.box_run import tell_unconverted
+from vworkspace_app.commands.box_run import warn_unconverted
 from vworkspace_app.commands.extensions_run import run_extensions
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.parameters import CertManager, Former, Output, Tenants
@@ -36,14 +36,14 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
     Raises CommandError for a controller that cannot be loaded, and a cluster that cannot be named.
     """
     loaded = load_controllers(names)
-    kinds = [one.kind.crd_name for one in loaded.resources]
+    kinds = [resource.kind.crd_name for resource in loaded.resources]
     webhooks = ServedKinds.of((), check_kinds(loaded.resources))
-    tell_unconverted(settings, webhooks.converters)
+    warn_unconverted(settings, webhooks.converters)
     starting = {"controllers": list(loaded.names), "kinds": kinds}
     run_extensions(settings, loaded.composites, loaded.given, webhooks, namespaces, starting)
 
 
-def listed() -> str:
+def controllers_table() -> str:
     """Return a table of the installed controllers: name, import path, package."""
     rows = [
         (one.name, one.value, f"{one.dist.name} {one.dist.version}" if one.dist is not None else "")
@@ -76,7 +76,7 @@ def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]
 
 def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
     if not trust.is_given:
-        others = ", ".join(one.conversion.version for one in kind.versions)
+        others = ", ".join(version.conversion.version for version in kind.versions)
         raise CommandError(
             f"{kind.kind.crd_name}: converting {others} needs a webhook, which the API server has to trust: "
             "give --cert-manager, or --webhook-ca with the authority of its certificate"
@@ -87,7 +87,7 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
     """Return the roles of each controller, or those to prune kinds that it no longer owns. Raises CommandError."""
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:
-        of_former = (former_roles(_name(one.name), kinds, options) for one in loaded.composites)
+        of_former = (former_roles(_name(composite.name), kinds, options) for composite in loaded.composites)
         return dump([role for roles in of_former for role in roles], output)
     return dump(list(_roles(loaded, options)), output)
 
@@ -97,9 +97,9 @@ def render_controller_manifests(
 ) -> str:
     """Return the manifests that run the controllers together in one process. Raises CommandError."""
     loaded = load_controllers(names)
-    converted = [one for one in loaded.resources if one.versions]
-    for one in converted:
-        _have_trust(one, trust)
+    converted = [resource for resource in loaded.resources if resource.versions]
+    for resource in converted:
+        _have_trust(resource, trust)
     name = _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
     roles = _roles(loaded, attrs.evolve(options, account=name))
     parts = controllers_installation(name, names, roles, image, options, trust if converted else None)
@@ -130,7 +130,7 @@ def list_controllers() -> None:
 
         vworkspace-operator controllers list
     """
-    print(listed(), end="")
+    print(controllers_table(), end="")
 
 
 def crds(

@@ -18,32 +18,32 @@ from purekube_run.process import logs
 from purekube_run.process.clock import SystemClock
 from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.http import ConnectionLimits
-from purekube_run.process.signals import run_until_signal, run_until_stopped, unless
+from purekube_run.process.signals import run_unless_stopped, run_until_signal, run_until_stopped
 from vworkspace_app import VERSION
 from vworkspace_app.commands.control_plane import jobs_page
 from vworkspace_app.demo import playground
-from vworkspace_app.demo.board import board, box_board, operations_board
-from vworkspace_app.demo.box_story import furnish, lines, tell_box
+from vworkspace_app.demo.board import box_table, instance_table, operations_table
+from vworkspace_app.demo.box_story import create_example_object, lines, run_box_story
 from vworkspace_app.demo.box_world import open_box_scene
-from vworkspace_app.demo.cluster_story import tell_on_cluster
-from vworkspace_app.demo.cluster_world import ClusterOptions, open_cluster_world
+from vworkspace_app.demo.cluster_story import run_cluster_story
+from vworkspace_app.demo.cluster_world import DemoClusterOptions, open_cluster_world
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
-from vworkspace_app.demo.operations_story import tell_operations
+from vworkspace_app.demo.operations_story import run_operations_story
 from vworkspace_app.demo.scene import QUICK
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.story import tell
+from vworkspace_app.demo.story import run_story
 from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.overview.checking import before_installing
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
-from vworkspace_app.page.screens import Several, Source
+from vworkspace_app.page.screens import CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site
-from vworkspace_core.overview.checkup import Verdict
+from vworkspace_core.overview.checkup import CheckResult
 
 _HERE: Final = "127.0.0.1:0"
 _GRACE: Final = 600.0
@@ -53,7 +53,7 @@ _GRACE: Final = 600.0
 async def _require(api: KubeApiClient) -> None:
     """Raise CommandError unless Flux is in the cluster and the caller may install."""
     async for finding in before_installing(api):
-        if finding.verdict is Verdict.FAILED:
+        if finding.verdict is CheckResult.FAILED:
             raise CommandError(f"{finding.point}: {finding.told}. To fix: {finding.remedy}")
 
 
@@ -89,7 +89,7 @@ class _Play:
     async def _operator(self) -> None:
         flux = FLUX if self.operations else QUICK
         engines = ENGINES if self.operations or self.keep else None
-        draw, story = (operations_board, tell_operations) if self.operations else (board, tell)
+        draw, story = (operations_table, run_operations_story) if self.operations else (instance_table, run_story)
         telemetry = PageTelemetry(LogOnly(), self.page, SystemClock())
         async with open_world(flux, engines, telemetry) as world:
             self.stage.say(f"API server     {world.cluster_url}")
@@ -102,12 +102,12 @@ class _Play:
                 if self.keep:
                     await self._linger(world)
 
-    async def on_cluster(self, options: ClusterOptions, stop: anyio.Event) -> None:
+    async def on_cluster(self, options: DemoClusterOptions, stop: anyio.Event) -> None:
         """Tell the story in the cluster, until its end or `stop`; everything is taken away before this returns."""
         async with open_cluster_world(options, self.stage, _require) as world:
             self.stage.say(f"control plane  {world.control_url}")
-            with self.stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
-                await unless(stop, self._tell(lambda: tell_on_cluster(world, self.stage)))
+            with self.stage.live(lambda waiting_for: instance_table(world.spectator, world.control, waiting_for)):
+                await run_unless_stopped(stop, self._tell(lambda: run_cluster_story(world, self.stage)))
             if not stop.is_set():
                 self._end()
 
@@ -116,23 +116,23 @@ class _Play:
             self.stage.say(f"API server  {scene.cluster_url}")
             self.stage.say(f"box         {scene.box.name}: {scene.box.kind.crd_name}")
             with self._served("page        ", self.page):
-                with self.stage.live(lambda waiting_for: box_board(scene.spectator, scene.kinds, waiting_for)):
-                    await self._tell(lambda: tell_box(scene, self.stage))
+                with self.stage.live(lambda waiting_for: box_table(scene.spectator, scene.kinds, waiting_for)):
+                    await self._tell(lambda: run_box_story(scene, self.stage))
                 self._end()
                 if self.keep:
                     self.stage.act("A playground")
-                    await furnish(scene)
+                    await create_example_object(scene)
                     for line in lines(scene):
                         self.stage.say(line)
                     await anyio.sleep_forever()
 
     @contextmanager
-    def _served(self, label: str, *sources: Source) -> Iterator[None]:
+    def _served(self, label: str, *sources: ScreenSource) -> Iterator[None]:
         """Serve the page while the block runs, if requested, and print its address."""
         if not self.listen:
             yield
             return
-        site = Site(Several(*sources), "vworkspace-operator demo")
+        site = Site(CombinedSource(*sources), "vworkspace-operator demo")
         limits = ConnectionLimits(streams=STREAMS)
         with serving_in_thread(Starlette(routes=site.routes()), self.listen, limits=limits) as url:
             self.stage.say(f"{label}{url}/")
@@ -154,7 +154,7 @@ class _Play:
         """Leave a playground until a signal; after a story that failed, leave what exists."""
         self.stage.act("A playground")
         with suppress(TooSlow):
-            await playground.furnish(Narrator(world, self.stage))
+            await playground.prepare_playground(Narrator(world, self.stage))
         for line in playground.lines(world):
             self.stage.say(line)
         await anyio.sleep_forever()
@@ -221,7 +221,7 @@ def demo(
     keep = keep or show
     play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
     if kubeconfig is not None:
-        cluster = ClusterOptions(kubeconfig, registry, chart, chart_version, timeout)
+        cluster = DemoClusterOptions(kubeconfig, registry, chart, chart_version, timeout)
         cluster.named()
         _run_on_cluster(partial(play.on_cluster, cluster))
     else:

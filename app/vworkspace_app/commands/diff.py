@@ -37,7 +37,7 @@ async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiCl
             told = "; ".join(map(str, error.problems))
             raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
         print(text(found, colour=sys.stdout.isatty()), end="")
-        print(f"diff: {ref_of(manifest, kind)}: {said(found)}", file=sys.stderr)
+        print(f"diff: {ref_of(manifest, kind)}: {diff_line(found)}", file=sys.stderr)
         statuses.append(status_of(found))
     return max(statuses)
 
@@ -71,13 +71,13 @@ def text(found: Difference, *, colour: bool) -> str:
     """Return the diffs, and below each change that the API server would refuse, the reason."""
     parts = []
     for change in found.changes:
-        parts.append(plan_output.drawn([(change.ref, change.before, change.after)], colour=colour))
+        parts.append(plan_output.diff_text([(change.ref, change.before, change.after)], colour=colour))
         if change.refused:
             parts.append(f"! {change.ref} would be refused: {change.refused}\n")
     return "".join(parts)
 
 
-def said(found: Difference) -> str:
+def diff_line(found: Difference) -> str:
     """Return a line that says what the operator would do after the change."""
     if found.changes[0].refused:
         return "the API server would not take it, so that nothing downstream would change"
@@ -91,7 +91,7 @@ def status_of(found: Difference) -> int:
         return FAILED
     return (
         DIFFERS
-        if plan_output.drawn([(each.ref, each.before, each.after) for each in found.changes], colour=False)
+        if plan_output.diff_text([(each.ref, each.before, each.after) for each in found.changes], colour=False)
         else SAME
     )
 
@@ -101,14 +101,14 @@ def _offline(files: Sequence[str], folder: Path) -> int:
     statuses = [SAME]
     for kind, manifest in applied(read_documents(files)):
         ref = ref_of(manifest, kind)
-        wanted = overlaid(observed.get(ref, {}), manifest)
-        documents = [*(each for other, each in observed.items() if other != ref), wanted]
+        desired = overlaid(observed.get(ref, {}), manifest)
+        documents = [*(each for other, each in observed.items() if other != ref), desired]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
         planned = plan_of(request, partial(tuple, documents), colour=sys.stdout.isatty())
-        own = plan_output.drawn([(ref, observed.get(ref), wanted)], colour=sys.stdout.isatty())
+        own = plan_output.diff_text([(ref, observed.get(ref), desired)], colour=sys.stdout.isatty())
         print(own + planned.text, end="")
         print(f"diff: {ref}: {planned.summary}", file=sys.stderr)
-        statuses.append(FAILED if planned.obstructed else DIFFERS if own or planned.text else SAME)
+        statuses.append(FAILED if planned.is_blocked else DIFFERS if own or planned.text else SAME)
     return max(statuses)
 
 

@@ -12,7 +12,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import GivenController
 from purekube_run.reconcilers.extensions import ExtensionManager
-from vworkspace_app.commands.process import Process, configure_log, run_process
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
 from vworkspace_app.manager.telemetry import components_of_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
@@ -33,7 +33,7 @@ def run_extensions(
     Raises CommandError for a cluster that cannot be named and for certificates that cannot be used.
     """
 
-    async def work(process: Process, stop: anyio.Event) -> None:
+    async def work(process: OperatorProcess, stop: anyio.Event) -> None:
         _log.info("starting", **starting)
         async with webhooks_of_kinds(settings, process.metrics, webhooks):
             events = BackgroundEvents(process.api, process.machine.clock, instance=socket.gethostname())

@@ -15,7 +15,7 @@ from purekube_run.reconcilers.loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.commands.parameters import Crds, DryRun, Kubeconfig
 from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.handling.forgetting import Forgetting, Held
+from vworkspace_app.verbs.forgetting import Forgetting, Held
 
 
 def _held_by(composite: Composite) -> Held:

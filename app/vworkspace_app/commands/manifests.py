@@ -83,7 +83,7 @@ def render_manifests(
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
     """Return what the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
-    from vworkspace_app.install.values import chart_values, printed  # the validator is slow to import
+    from vworkspace_app.install.values import chart_values, values_documents  # the validator is slow to import
 
     if others or options != InstallOptions(namespace=options.namespace):
         raise CommandError(
@@ -98,7 +98,7 @@ def render_values(path: str, options: InstallOptions, output: Format, *, others:
         values = chart_values(documents[0] if documents else {})
     except ValidationProblems as error:
         raise CommandError(f"{path}: {error}") from error
-    return dump(list(printed(values, options.namespace)), output)
+    return dump(list(values_documents(values, options.namespace)), output)
 
 
 def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
@@ -220,7 +220,9 @@ def manifests(
     ] = "vworkspace-release",
     release_role: Annotated[
         str,
-        Parameter(help="With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed."),
+        Parameter(
+            help="With --namespace: a ClusterRole, such as edit, for that account; else a Role is values_documents."
+        ),
     ] = "",
     workflows: Annotated[
         bool,

@@ -19,7 +19,7 @@ from purekube.controller.decision import Decision
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.commands import plan_output as output
-from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, quiet, told
+from vworkspace_app.commands.plan_input import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.kinds import ALL_KINDS, OPERATION
@@ -63,7 +63,7 @@ class Planned:
     text: str
     summary: str
     changes: bool
-    obstructed: bool
+    is_blocked: bool
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ class _Question:
 
     ref: ObjectRef
     manifest: Manifest
-    given: Given
+    documents: InputDocuments
     missing: frozenset[Kind]
     cluster_id: str
     now: datetime
@@ -91,7 +91,7 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
-    given = Given.of(documents, format_time(now))
+    given = InputDocuments.of(documents, format_time(now))
     manifest = given.objects[ref]
     cluster_id = request.cluster_id or cluster_of(manifest)
     question = _Question(ref, manifest, given, missing, cluster_id, now, templates)
@@ -118,10 +118,10 @@ def _decided(question: _Question) -> tuple[Decision, Decision]:
     if decision.status is None or decision.creates or not get_path(decision.status, "status", "engineRef"):
         return decision, Decision()
     started = {**question.manifest, "status": decision.status["status"]}
-    objects = {**question.given.objects, question.ref: started}
+    objects = {**question.documents.objects, question.ref: started}
     with quiet():
         return decision, _of_operation(
-            attrs.evolve(question, manifest=started, given=attrs.evolve(question.given, objects=objects))
+            attrs.evolve(question, manifest=started, documents=attrs.evolve(question.documents, objects=objects))
         )
 
 
@@ -150,14 +150,14 @@ def _of_instance(question: _Question) -> tuple[Decision, Decision]:
     try:
         source = read_application_instance(question.manifest)
     except ValidationProblems as error:
-        raise CommandError(f"the ApplicationInstance cannot be read: {told(error)}") from error
+        raise CommandError(f"the ApplicationInstance cannot be read: {problem_lines(error)}") from error
     _note_unmanaged(source.metadata)
-    if is_without_release(question.manifest, question.given.objects):
+    if is_without_release(question.manifest, question.documents.objects):
         _note_release_missing(question.ref)
-    objects = {ref: manifest for ref, manifest in question.given.objects.items() if ref != question.ref}
+    objects = {ref: manifest for ref, manifest in question.documents.objects.items() if ref != question.ref}
     operations = [operation for operation in _acted_on(question) if target_ref(operation) == question.ref]
     override, withdrawn = release_request(source, operations)
-    namespace = question.given.namespace(source.metadata.namespace)
+    namespace = question.documents.namespace(source.metadata.namespace)
     observed = InstanceObserved(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
     context = Context(Settings(cluster_id=question.cluster_id), question.now)
     decision = reconcile(source, observed, context)
@@ -168,16 +168,16 @@ def _of_operation(question: _Question) -> Decision:
     try:
         source = read_operation(question.manifest)
     except ValidationProblems as error:
-        raise CommandError(f"the Operation cannot be read: {told(error)}") from error
+        raise CommandError(f"the Operation cannot be read: {problem_lines(error)}") from error
     _note_unmanaged(source.metadata)
     others = [operation for operation in _acted_on(question) if operation.metadata.uid != source.metadata.uid]
     siblings = tuple(operation for operation in others if target_ref(operation) == target_ref(source))
-    namespace = question.given.namespace(source.metadata.namespace)
-    observed = OperationObserved(namespace, question.given.objects, question.missing, siblings=siblings)
+    namespace = question.documents.namespace(source.metadata.namespace)
+    observed = OperationObserved(namespace, question.documents.objects, question.missing, siblings=siblings)
     context = OperationContext(
         OperationSettings(question.cluster_id),
         question.now,
-        Claims(question.given.approval_secret(), question.cluster_id),
+        Claims(question.documents.approval_secret(), question.cluster_id),
         templates=question.templates,
         parse_yaml=parse_yaml,
     )
@@ -189,7 +189,7 @@ def _acted_on(question: _Question) -> list[Operation]:
     cluster = bounded_name(question.cluster_id)
     return [
         operation
-        for operation in question.given.operations()
+        for operation in question.documents.operations()
         if is_managed(operation.metadata) and cluster_id_of(operation.metadata) == cluster
     ]
 
@@ -230,7 +230,7 @@ TemplateFiles = Annotated[
 
 def print_plan(
     *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
-    wanted: Annotated[
+    desired: Annotated[
         str, Parameter(name="--for", help="The object to plan, NAME or Kind/NAME, where the files hold several.")
     ] = "",
     cluster_id: Annotated[str, Parameter(help="This cluster's id; default: the object's label.")] = "",
@@ -266,7 +266,7 @@ def print_plan(
         vworkspace-operator plan instance.yaml observed.yaml -o diff --exit-code
     """
     form = None if output == "diff" else Format(output)
-    request = PlanRequest(files, wanted, cluster_id, now, missing or (), templates or (), form)
+    request = PlanRequest(files, desired, cluster_id, now, missing or (), templates or (), form)
     try:
         planned = plan(request, colour=sys.stdout.isatty())
     except CommandError as error:
@@ -275,4 +275,4 @@ def print_plan(
     print(f"plan: {planned.summary}", file=sys.stderr)
     if not exit_code:
         return 0
-    return 2 if planned.obstructed else int(planned.changes)
+    return 2 if planned.is_blocked else int(planned.changes)

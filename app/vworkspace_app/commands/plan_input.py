@@ -43,12 +43,12 @@ def quiet() -> Iterator[None]:
         _QUIET.reset(token)
 
 
-def told(error: ValidationProblems) -> str:
+def problem_lines(error: ValidationProblems) -> str:
     """Return every problem with its path, in one line."""
     return "; ".join(map(str, error.problems))
 
 
-def chosen(documents: Sequence[Manifest], wanted: str) -> tuple[ObjectRef, Manifest]:
+def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Manifest]:
     """Return the object to plan: the named one, else the only Operation, else the only ApplicationInstance.
 
     Raises CommandError if there is none, and if several could be meant.
@@ -56,15 +56,15 @@ def chosen(documents: Sequence[Manifest], wanted: str) -> tuple[ObjectRef, Manif
     candidates = [
         (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
     ]
-    if wanted:
+    if desired:
         candidates = [
-            (ref, manifest) for ref, manifest in candidates if wanted in (ref.name, f"{ref.kind.kind}/{ref.name}")
+            (ref, manifest) for ref, manifest in candidates if desired in (ref.name, f"{ref.kind.kind}/{ref.name}")
         ]
     elif any(ref.kind == OPERATION for ref, _ in candidates):
         candidates = [(ref, manifest) for ref, manifest in candidates if ref.kind == OPERATION]
-    if not candidates and wanted:
+    if not candidates and desired:
         raise CommandError(
-            f"--for {wanted}: the files hold no Operation or ApplicationInstance of that name", status=USAGE
+            f"--for {desired}: the files hold no Operation or ApplicationInstance of that name", status=USAGE
         )
     if not candidates:
         raise CommandError("there is nothing to plan: give an ApplicationInstance or an Operation")
@@ -79,13 +79,13 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 @attrs.frozen
-class Given:
+class InputDocuments:
     """Every document whose kind affects a decision, by reference."""
 
     objects: Mapping[ObjectRef, Manifest]
 
     @classmethod
-    def of(cls, documents: Sequence[Manifest], now: str) -> "Given":
+    def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
         """Read the documents as stored objects, and print a note for each of an unknown kind.
 
         `now` fills in missing creation times.
@@ -120,7 +120,7 @@ class Given:
                 try:
                     operations.append(read_operation(manifest))
                 except ValidationProblems as error:
-                    note(f"{ref} cannot be read and is left out: {told(error)}")
+                    note(f"{ref} cannot be read and is left out: {problem_lines(error)}")
         return tuple(operations)
 
     def approval_secret(self) -> bytes | None:

@@ -39,13 +39,13 @@ def _downstream(decision: Decision, afterwards: Decision) -> str:
     later = [request.ref for request in afterwards.deletes]
     if not (written or creates or deletes):
         return "no apply, no delete" if decision.status is not None or decision.finalizer else ""
-    counts = [_counted("apply", "applies", written)]
-    counts += [_counted("delete", "deletes", deletes)] if deletes or not later else []
-    counts += [_counted("delete afterwards", "deletes afterwards", later)] if later else []
-    return ", ".join([_counted("create", "creates", creates), *counts] if creates else counts)
+    counts = [_count_and_refs("apply", "applies", written)]
+    counts += [_count_and_refs("delete", "deletes", deletes)] if deletes or not later else []
+    counts += [_count_and_refs("delete afterwards", "deletes afterwards", later)] if later else []
+    return ", ".join([_count_and_refs("create", "creates", creates), *counts] if creates else counts)
 
 
-def _counted(singular: str, plural: str, refs: Sequence[ObjectRef]) -> str:
+def _count_and_refs(singular: str, plural: str, refs: Sequence[ObjectRef]) -> str:
     names = ", ".join(f"{ref.kind.kind} {ref.name}" for ref in refs)
     return f"{len(refs)} {singular if len(refs) == 1 else plural}" + (f" ({names})" if names else "")
 
@@ -84,10 +84,10 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
         before_and_after.append((patch.ref, live, overlaid(live, _plain(patch.patch))))
     for delete in (*decision.deletes, *afterwards.deletes):
         before_and_after.append((delete.ref, _plain(present.get(delete.ref)), None))
-    return drawn(before_and_after, colour=colour)
+    return diff_text(before_and_after, colour=colour)
 
 
-def drawn(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
+def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
     """Return unified diffs of objects as they are and as they would be, without fields that only an API server sets."""
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)

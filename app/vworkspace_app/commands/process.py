@@ -15,7 +15,7 @@ from purekube_run.controller.manager import Election
 from purekube_run.process import logs
 from purekube_run.process.errors import CommandError
 from purekube_run.process.machine import Machine
-from purekube_run.process.signals import beside, run_until_stopped
+from purekube_run.process.signals import run_in_background, run_until_stopped
 from vworkspace_app import VERSION
 from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.telemetry import Telemetry
@@ -24,14 +24,14 @@ from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.settings.setting_types import seconds_of
 from vworkspace_app.settings.table import PageAccess
 
 _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
-class Process:
+class OperatorProcess:
     """The parts of a process that its work needs; `server` is the address of the API server."""
 
     log: logs.Logs
@@ -43,7 +43,7 @@ class Process:
     telemetry: Telemetry
 
 
-Work: TypeAlias = Callable[[Process, anyio.Event], Awaitable[None]]
+Work: TypeAlias = Callable[[OperatorProcess, anyio.Event], Awaitable[None]]
 """A function that works until the event is set, and then finishes."""
 
 
@@ -72,11 +72,11 @@ def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
         async with (
             leader_election(settings, connect, machine) as election,
             connect(observe=metrics.request, before_write=election.before_write) as api,
-            beside(telemetry.run),
+            run_in_background(telemetry.run),
         ):
             page.ask(api)
             seen = page.beside(telemetry, clock)
-            await work(Process(log, config.cluster.server, api, machine, election, metrics, seen), stop)
+            await work(OperatorProcess(log, config.cluster.server, api, machine, election, metrics, seen), stop)
 
     grace = seconds_of(settings.grace_period)
     served = application(latest, metrics, clock.monotonic, page.routes)

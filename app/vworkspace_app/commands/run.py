@@ -10,11 +10,11 @@ from purekube.ports import KubeApi
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.secret_masking import SecretMask
-from purekube_run.process.signals import unless
+from purekube_run.process.signals import run_unless_stopped
 from purekube_run.reconcilers.loading import load_controllers
-from purekube_run.trials.round_trips import check_kinds
-from vworkspace_app.commands.box_run import tell_unconverted, tell_unserved
-from vworkspace_app.commands.process import Process, configure_log, run_process
+from purekube_run.simulation.round_trips import check_kinds
+from vworkspace_app.commands.box_run import warn_unconverted, warn_unserved
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -45,11 +45,11 @@ def run_operator(settings: RunSettings) -> None:
     refuse_shared_kinds(composites, (*OPERATORS, *loaded.writers))
     shard = shard_in(settings)
 
-    async def work(process: Process, stop: anyio.Event) -> None:
+    async def work(process: OperatorProcess, stop: anyio.Event) -> None:
         source = _source(settings, process.api)
         # One shard registers the cluster; the others wait for the Secret that it writes.
         registers = process.election.elected if shard.is_first else anyio.sleep_forever
-        begun = await unless(
+        begun = await run_unless_stopped(
             stop, first_credentials(process.api, source, process.server, registers, process.machine.clock)
         )
         if begun is None:
@@ -57,8 +57,8 @@ def run_operator(settings: RunSettings) -> None:
         credentials, installation = begun
         log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
         _hide(log.secrets, credentials)
-        tell_unserved(settings, boxes)
-        tell_unconverted(settings, converters)
+        warn_unserved(settings, boxes)
+        warn_unconverted(settings, converters)
         _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter
 
 from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.settings import load, shown
+from vworkspace_app.settings import load, printing
 from vworkspace_app.settings.flags import with_flags, with_flags_of
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
@@ -51,7 +51,7 @@ def run(
     """
     loaded = load(flags, os.environ, config)
     if print_config:
-        print(shown.print_config(loaded), end="")
+        print(printing.print_config(loaded), end="")
         return
     from vworkspace_app.commands.run import run_operator
 

@@ -20,7 +20,7 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 """A function that does the work of a command on a connection."""
 
 
-class Site(Protocol):
+class CommandContext(Protocol):
     """The place where commands do their work."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
@@ -47,7 +47,7 @@ class _Outside:
 
 
 _OUTSIDE: Final = _Outside()
-SITE: Final[ContextVar[Site]] = ContextVar("site")
+SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
 """The place where the commands of this context work; unset, they use the real cluster and time."""
 
 

@@ -13,9 +13,9 @@ import attrs
 
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.laws import Broken, clock
-from vworkspace_app.simulation.run import Outcome, perform
-from vworkspace_app.simulation.script import Script, draw
+from vworkspace_app.simulation.laws import LawViolation, clock
+from vworkspace_app.simulation.run import SimulationOutcome, perform
+from vworkspace_app.simulation.script import SimulationScript, draw
 from vworkspace_app.simulation.shrinking import shrink
 
 
@@ -46,7 +46,7 @@ class _Tally:
     happened: Counter[str] = attrs.field(factory=Counter)
     checks: Counter[str] = attrs.field(factory=Counter)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SimulationOutcome) -> None:
         self.runs += 1
         self.acts += outcome.acts
         self.jobs += outcome.jobs
@@ -69,7 +69,7 @@ def faults_named(names: str) -> tuple[str, ...]:
 
 def simulate(request: SimulateRequest) -> int:
     """Run all seeds, print the summary, save a file for each run with a broken law; return the exit status."""
-    began, tally, broken = time.monotonic(), _Tally(), list[tuple[int, Broken, str]]()
+    began, tally, broken = time.monotonic(), _Tally(), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
         tally.add(outcome)
         if outcome.broken:
@@ -86,7 +86,7 @@ def simulate(request: SimulateRequest) -> int:
 def replay(path: Path) -> int:
     """Run a saved script, print its trace and the laws that it breaks; return the exit status."""
     try:
-        script = Script.read(path)
+        script = SimulationScript.read(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CommandError(f"{path} cannot be read as a saved run: {error}", status=USAGE) from error
     outcome = perform(script)
@@ -98,7 +98,7 @@ def replay(path: Path) -> int:
     return 1 if outcome.broken else 0
 
 
-def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, Outcome]]:
+def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, SimulationOutcome]]:
     seeds = range(request.seed, request.seed + request.runs)
     one = partial(_run_seed, request)
     if request.jobs == 1:
@@ -108,7 +108,7 @@ def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, Outcome]]:
         yield from zip(seeds, pool.map(one, seeds), strict=True)
 
 
-def _run_seed(request: SimulateRequest, seed: int) -> Outcome:
+def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
     script = draw(
         seed,
         seconds=request.seconds,
@@ -120,7 +120,7 @@ def _run_seed(request: SimulateRequest, seed: int) -> Outcome:
     return attrs.evolve(outcome, trace=())  # thousands of lines, which the file reproduces
 
 
-def _saved(outcome: Outcome, folder: Path) -> tuple[Broken, str]:
+def _saved(outcome: SimulationOutcome, folder: Path) -> tuple[LawViolation, str]:
     """Shrink a failing run and save it; return the broken law of the smaller run, and the path."""
     smaller = shrink(outcome, perform)
     law = smaller.broken[0]

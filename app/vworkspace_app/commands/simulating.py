@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.settings.setting_types import seconds_of
 
 simulate = App(name="simulate")
 

@@ -16,15 +16,21 @@ from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands import session
 from vworkspace_app.commands.parameters import Kubeconfig, form_of
-from vworkspace_app.handling.named_objects import is_known, the_one
 from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_boxes
-from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
+from vworkspace_app.overview.reading import (
+    ObjectContext,
+    OwnObjects,
+    PermittedReader,
+    read_object_context,
+    read_own_objects,
+)
 from vworkspace_app.overview.screen import WIDEST, columns
-from vworkspace_app.overview.text import console, fleet_table, footer, object_report
-from vworkspace_app.overview.watching import Following
+from vworkspace_app.overview.text import console, footer, list_table, object_report
+from vworkspace_app.overview.watching import FollowedObjects
+from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
+from vworkspace_core.overview.data import branch_data, shard_data, state_counts, summary_data
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of
@@ -48,30 +54,30 @@ async def _show(
         return
     kinds = await _kinds(api, boxes)
     if watch:
-        await Following(api, namespace, system_namespace, kinds).run(_redraw)
+        await FollowedObjects(api, namespace, system_namespace, kinds).run(_redraw)
         return
-    fleet = await read_fleet(api, namespace=namespace, system_namespace=system_namespace, boxes=kinds)
-    print(fleet_text(fleet, form, session.now(), width=columns()), end="")
+    own_objects = await read_own_objects(api, namespace=namespace, system_namespace=system_namespace, boxes=kinds)
+    print(list_text(own_objects, form, session.now(), width=columns()), end="")
 
 
 async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
     """Return the kinds of the given boxes, and of boxes that CRDs in the cluster are labelled with."""
-    return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(Reader(api)))))
+    return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(PermittedReader(api)))))
 
 
-def _redraw(fleet: Fleet) -> None:
+def _redraw(own_objects: OwnObjects) -> None:
     clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
-    print(clear + fleet_text(fleet, None, session.now(), width=columns()), flush=True)
+    print(clear + list_text(own_objects, None, session.now(), width=columns()), flush=True)
 
 
 async def _show_object(
     api: KubeApi, name: str, namespace: str | None, boxes: "Sequence[Box]", form: Format | None, *, watch: bool
 ) -> None:
-    words = await _words(api, name, boxes)
+    words = await _kinds_by_name(api, name, boxes)
     while True:
-        kind, manifest = await the_one(api, name, namespace, words)
+        kind, manifest = await find_named_object(api, name, namespace, words)
         box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
-        around = await surroundings(api, kind, manifest, box)
+        around = await read_object_context(api, kind, manifest, box)
         print(object_text(around, form, session.now(), width=columns()), end="", flush=True)
         if not watch:
             return
@@ -79,42 +85,44 @@ async def _show_object(
         print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
 
 
-async def _words(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
+async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
     """Return the kinds other than our own, by the words that users type for them."""
     word, slash, _ = name.lower().partition("/")
     if slash:
-        return {} if is_known(word) else await kinds_by_word(Reader(api), word)
+        return {} if is_known(word) else await kinds_by_word(PermittedReader(api), word)
     return {kind.plural: kind for kind in await _kinds(api, boxes)}
 
 
-def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
+def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
     """Return the list of objects in the requested form, folded to `width` columns."""
-    summaries = [summary_of(kind, manifest) for kind, manifest in fleet.objects]
-    beat = heartbeat_of(manifest for kind, manifest in fleet.objects if kind == CLUSTER)
-    workers = Workers(at_work(fleet.leases, NAME, now), beat)
+    summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
+    beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
+    workers = Workers(at_work(own_objects.leases, NAME, now), beat)
     if form is not None:
-        told = {"objects": [summary_data(each) for each in summaries], "counts": counts(summaries)}
+        told = {"objects": [summary_data(each) for each in summaries], "counts": state_counts(summaries)}
         heartbeat = {} if beat is None else {"heartbeat": format_time(beat)}
         operators = [shard_data(each) for each in workers.shards]
-        return dump([{**told, "operators": operators, **heartbeat, "notShown": list(fleet.unreadable)}], form)
-    return _printed([*_table_if_any(summaries, now, width), footer(summaries, workers, fleet.unreadable, now)], width)
+        return dump([{**told, "operators": operators, **heartbeat, "notShown": list(own_objects.unreadable)}], form)
+    return _print_status(
+        [*_table_if_any(summaries, now, width), footer(summaries, workers, own_objects.unreadable, now)], width
+    )
 
 
 def _table_if_any(summaries: Sequence[Summary], now: datetime, width: int) -> Sequence[Any]:
-    return [fleet_table(summaries, now, width), ""] if summaries else []
+    return [list_table(summaries, now, width), ""] if summaries else []
 
 
-def object_text(around: Surroundings, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
+def object_text(around: ObjectContext, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
     """Return one object in the requested form, folded to `width` columns."""
     branch = around.tree(now)
     if form is not None:
         origin = origin_of(around.manifest)
         asked = {"job": origin.job} if origin.job else {"manager": origin.manager}
         return dump([{"askedForBy": asked, **branch_data(branch), "notShown": list(around.unreadable)}], form)
-    return _printed([object_report(branch, around, now)], width)
+    return _print_status([object_report(branch, around, now)], width)
 
 
-def _printed(parts: Sequence[Any], width: int) -> str:
+def _print_status(parts: Sequence[Any], width: int) -> str:
     screen = console(width)
     with screen.capture() as captured:
         for part in parts:

@@ -16,7 +16,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.ports import KubeApi
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app.commands.session import at_cluster, now
-from vworkspace_app.uninstall import Inventory, Stuck, Waiting, listed, steps_of, take_inventory
+from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_core.overview.replicas import is_held
 
 
@@ -35,15 +35,15 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
     inventory = await take_inventory(api, options.system_namespace)
     if inventory.is_empty:
         print("nothing of the operator is installed here")
-        _print_kept(options, inventory)
+        _print_remaining_releases(options, inventory)
         return
     if not options.dry_run:
         _refuse_without_operator(options, inventory)
         _confirm(options, inventory)
     await _carry_out(api, options, inventory)
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
-    _print_kept(options, left)
-    _print_other_remains(options, inventory)
+    _print_remaining_releases(options, left)
+    _print_other_objects(options, inventory)
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
@@ -55,7 +55,7 @@ def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) ->
         since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
-            f"{_counted(inventory.applications)} cannot be uninstalled: start it again, or use --keep-applications"
+            f"{_amount(inventory.applications)} cannot be uninstalled: start it again, or use --keep-applications"
         )
 
 
@@ -75,12 +75,12 @@ def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
 def _question(options: UninstallOptions, inventory: Inventory) -> str:
     if options.keep_applications:
         staying = (*inventory.applications, *inventory.abandoned)
-        return f"The operator is removed. {_counted(staying)} {_verb(staying, 'stays', 'stay')} with Flux alone."
+        return f"The operator is removed. {_amount(staying)} {_verb(staying, 'stays', 'stay')} with Flux alone."
     going, marked = inventory.applications, inventory.abandoned
     are, were = _verb(going, "is", "are"), _verb(marked, "is", "are")
-    question = f"The operator is removed. {_counted(going)} {are} UNINSTALLED, with what the charts delete."
+    question = f"The operator is removed. {_amount(going)} {are} UNINSTALLED, with what the charts delete."
     if marked:
-        question += f" {_counted(marked)} {were} marked {ABANDON} and {_verb(marked, 'stays', 'stay')}."
+        question += f" {_amount(marked)} {were} marked {ABANDON} and {_verb(marked, 'stays', 'stay')}."
     return question
 
 
@@ -99,27 +99,27 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Invento
             ) from error
 
 
-def _print_kept(options: UninstallOptions, inventory: Inventory) -> None:
+def _print_remaining_releases(options: UninstallOptions, inventory: Inventory) -> None:
     """Print the releases that keep running, and the rights that they need."""
     stays = "would stay" if options.dry_run else "stays"
-    if releases := inventory.kept_releases(keep_applications=options.keep_applications):
+    if releases := inventory.remaining_releases(keep_applications=options.keep_applications):
         names = [f"{ref.namespace}/{ref.name}" for ref in releases]
-        print(f"{stays}: {listed(HELM_RELEASE, names)}, with their sources; Flux runs them on")
+        print(f"{stays}: {count_and_first(HELM_RELEASE, names)}, with their sources; Flux runs them on")
     if rights := inventory.needed_rights(keep_applications=options.keep_applications):
         print(f"{stays}: what HelmReleases are installed as: {', '.join(map(str, sorted(rights)))}")
 
 
-def _print_other_remains(options: UninstallOptions, inventory: Inventory) -> None:
+def _print_other_objects(options: UninstallOptions, inventory: Inventory) -> None:
     stays = "would stay" if options.dry_run else "stays"
-    if inventory.gated:
-        print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.gated)}")
+    if inventory.managed_namespaces:
+        print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.managed_namespaces)}")
     if inventory.namespace is None:
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
     elif inventory.namespace_to_delete(keep_applications=options.keep_applications) is None:
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: a HelmRelease lives in it")
 
 
-def _counted(instances: Sequence[Manifest]) -> str:
+def _amount(instances: Sequence[Manifest]) -> str:
     count = len(instances)
     return "no application" if count == 0 else "1 application" if count == 1 else f"{count} applications"
 

@@ -17,7 +17,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.parameters import Kubeconfig, form_of
 from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.install.names import NAME
-from vworkspace_app.overview.reading import Reader
+from vworkspace_app.overview.reading import PermittedReader
 from vworkspace_core.api.kinds import OWN_KINDS
 
 
@@ -25,7 +25,7 @@ async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, An
     server = await api.server_version()
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
     definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-    deployment = await Reader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
+    deployment = await PermittedReader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
     return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
 
 

@@ -18,19 +18,25 @@ from vworkspace_app.commands.session import at_cluster
 _HEAD = ("DEFINITION", "SERVED", "STORAGE", "STORED", "TO DO")
 
 
-def _document(one: VersionsInUse) -> dict[str, Any]:
+def _document(versions_in_use: VersionsInUse) -> dict[str, Any]:
     return {
-        "definition": one.definition,
-        "kind": one.kind.kind,
-        "served": list(one.served),
-        "storage": one.storage,
-        "stored": list(one.stored),
-        "toDo": one.advice,
+        "definition": versions_in_use.definition,
+        "kind": versions_in_use.kind.kind,
+        "served": list(versions_in_use.served),
+        "storage": versions_in_use.storage,
+        "stored": list(versions_in_use.stored),
+        "toDo": versions_in_use.advice,
     }
 
 
-def _row(one: VersionsInUse) -> tuple[str, ...]:
-    return (one.definition, ",".join(one.served), one.storage, ",".join(one.stored), one.advice)
+def _row(versions_in_use: VersionsInUse) -> tuple[str, ...]:
+    return (
+        versions_in_use.definition,
+        ",".join(versions_in_use.served),
+        versions_in_use.storage,
+        ",".join(versions_in_use.stored),
+        versions_in_use.advice,
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

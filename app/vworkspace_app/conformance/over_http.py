@@ -12,7 +12,7 @@ import anyio.to_thread
 import attrs
 
 from purekube.apimachinery.errors import Permanent
-from vworkspace_app.conformance.subject import Account, Answered, Offer
+from vworkspace_app.conformance.subject import Account, Offer, RawAnswer
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 
@@ -80,9 +80,9 @@ class HttpSubject:
         self._open.append(control)
         return control
 
-    async def asked(self, method: str, path: str, token: str) -> Answered:
+    async def asked(self, method: str, path: str, token: str) -> RawAnswer:
         """Send a request as the client would, and return its raw answer."""
-        return Answered(*await self._client(token).bare(method, path))
+        return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
         """Return a new cluster with the admin API, else the one given."""
@@ -94,10 +94,10 @@ class HttpSubject:
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
         """Offer a job."""
-        wanted = {"clusterId": cluster_id, **job}
+        desired = {"clusterId": cluster_id, **job}
         if self._admin is None:
-            return await self._by_command(wanted)
-        made = await self._admin.call("POST", "jobs", {"id": f"job-{uuid.uuid4().hex}", **wanted})
+            return await self._by_command(desired)
+        made = await self._admin.call("POST", "jobs", {"id": f"job-{uuid.uuid4().hex}", **desired})
         return str(made["id"])
 
     async def _by_command(self, job: Mapping[str, Any]) -> str:

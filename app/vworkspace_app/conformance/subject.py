@@ -49,7 +49,7 @@ class Account(Protocol):
 
 
 @attrs.frozen
-class Answered:
+class RawAnswer:
     """An answer, unparsed."""
 
     status: int
@@ -69,7 +69,7 @@ class Subject(Protocol):
         """Return the agent API for the holder of `token`."""
         ...
 
-    async def asked(self, method: str, path: str, token: str) -> "Answered":
+    async def asked(self, method: str, path: str, token: str) -> "RawAnswer":
         """Send one request below `/api/agent/` with nothing but its headers, and return the raw answer."""
         ...
 

@@ -13,7 +13,7 @@ from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.gate import SendGate
+from vworkspace_app.control_plane.outage_hold import OutageHold
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.control_plane.pace import RetryPace
@@ -23,7 +23,7 @@ from vworkspace_core.jobs.events import (
     condition_events,
     credential_rotated,
     heartbeat,
-    life_events,
+    phase_events,
     phase_in,
     reported_conditions,
     unreported_since,
@@ -81,7 +81,7 @@ class EventSender:
         self._snapshot_only = False
         self._has_sent_snapshot = False
         self._unreported_since: datetime | None = None
-        self.gate = SendGate(self._wake)
+        self.outage_hold = OutageHold(self._wake)
         self._on_overflow = on_overflow
         self.outbox = Outbox()
 
@@ -96,7 +96,7 @@ class EventSender:
         self._reported[ref] = _Reported(uid, reported_conditions(live), phase_in(live))
         if not belongs_to_job:
             now = self._clock.now()
-            self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
+            self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
         """Record an object that exists when this process begins: the first snapshot reports it."""
@@ -136,20 +136,20 @@ class EventSender:
             self._snapshot()
         self._has_sent_snapshot = True
         self.retry_now()
-        self.gate.release()
+        self.outage_hold.release()
 
     def release(self) -> None:
         """Send everything that waits, without waiting for more."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
-        self.gate.release()
+        self.outage_hold.release()
 
     def try_one(self) -> bool:
         """Let one batch through although the queue is held; return False if none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
-        self.gate.allow_one()
+        self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
@@ -163,7 +163,7 @@ class EventSender:
         while True:
             await self._gather()
             batch = self.outbox.batch()
-            self.gate.began()
+            self.outage_hold.began()
             try:
                 await self._connection.call(lambda batch=batch: self._control.events(batch))  # type: ignore[misc]
             except Invalid as error:
@@ -189,7 +189,7 @@ class EventSender:
         """Wait for an event that may be sent, then for more of them, until the oldest has waited a moment."""
         while True:
             left = self._first_waits_since + self._settings.batch_seconds - self._clock.monotonic()
-            may_send = self._sendable() and self.gate.is_open
+            may_send = self._sendable() and self.outage_hold.is_open
             if may_send and (len(self.outbox) >= BATCH or left <= 0):
                 return
             with anyio.move_on_after(left if may_send else None):
@@ -208,7 +208,7 @@ class EventSender:
 
     def _answered(self) -> None:
         self._pace = self._pace.succeeded()
-        self.gate.succeeded()
+        self.outage_hold.succeeded()
 
     async def _failed(self, error: OperatorError) -> None:
         self._pace, delay = self._pace.failed(error, self._random())
@@ -238,14 +238,14 @@ class EventSender:
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)
-            yield from life_events(None, live, now, self._unreported_since)
+            yield from phase_events(None, live, now, self._unreported_since)
 
     def _continue(self) -> None:
         """Prepare the next batch of the snapshot."""
-        wanted = BATCH - len(self.outbox.ahead)
-        if self.outbox.goes_on and wanted > 0:
-            part = tuple(islice(self._rest, wanted))
-            self.outbox = self.outbox.continued(part, goes_on=len(part) == wanted)
+        desired = BATCH - len(self.outbox.ahead)
+        if self.outbox.goes_on and desired > 0:
+            part = tuple(islice(self._rest, desired))
+            self.outbox = self.outbox.continued(part, goes_on=len(part) == desired)
 
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
         self.outbox, bad = self.outbox.refused(batch)

@@ -94,7 +94,7 @@ class RotationManager:
         finally:
             self.is_falling_back = False
 
-    def has_other_token(self) -> bool:
+    def token_changed(self) -> bool:
         """Return whether the token in use differs from the one rejected last."""
         return self.live.current.token != self._rejected
 

@@ -18,7 +18,7 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 """Colours that can be read on light and on dark."""
 
 
-def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
+def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
     """Return a table with one row per object, one for the open jobs; the caption says what the story waits for."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
@@ -30,7 +30,7 @@ def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -
     return table
 
 
-def box_board(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
+def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
     """Return a table with one row per kind: its object, and the object's conditions."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
@@ -40,7 +40,7 @@ def box_board(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> 
     return table
 
 
-def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
+def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
     """Return a table with one row per Operation, in the order of their creation, and the open jobs."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("operation", "type", "engine", "phase", "why"):
@@ -49,13 +49,19 @@ def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_
     for name, seen in latest.items():
         if seen.type is not WatchEventType.DELETED:
             spec, phase = seen.object["spec"], str(get_path(seen.object, "status", "phase") or "—")
-            table.add_row(name, spec["type"], spec["engine"], Text(phase, style=_PHASES.get(phase, "dim")), _why(seen))
+            table.add_row(
+                name,
+                spec["type"],
+                spec["engine"],
+                Text(phase, style=_PHASES.get(phase, "dim")),
+                _condition_reason(seen),
+            )
     open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
     table.add_row("open jobs", "", "", "", open_jobs)
     return table
 
 
-def _why(seen: Sighting) -> str:
+def _condition_reason(seen: Sighting) -> str:
     """Return the reason of the most telling condition."""
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")

@@ -168,7 +168,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service went before what it stood before", wanted=True, actual=in_order)
 
 
-async def tell_box(scene: BoxScene, stage: Stage) -> None:
+async def run_box_story(scene: BoxScene, stage: Stage) -> None:
     """Tell the whole story. Raises TooSlow."""
     teller = BoxTeller(scene, stage)
     for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
@@ -190,7 +190,7 @@ def lines(scene: BoxScene) -> Iterator[str]:
     yield "Ctrl-C ends everything."
 
 
-async def furnish(scene: BoxScene) -> None:
+async def create_example_object(scene: BoxScene) -> None:
     """Create an object to try things on."""
     manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
     spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}

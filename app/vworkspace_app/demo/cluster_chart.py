@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 import attrs
 
 from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.demo.registry import Registry, packaged
+from vworkspace_app.demo.registry import OciRegistry, packaged
 from vworkspace_app.demo.scene import BROKEN, EDITED, FIRST, WANTED
 
 CHART: Final = "nextcloud"
@@ -52,16 +52,16 @@ def named_chart(chart: str, version: str) -> NamedChart:
     return NamedChart(url, name, version)
 
 
-def registry_of(address: str, place: str) -> Registry:
+def registry_of(address: str, place: str) -> OciRegistry:
     """Return the place in the registry of `--registry`. Raises CommandError."""
     host, _, path = address.removeprefix(_SCHEME).strip("/").partition("/")
     if not host or "@" in host or "://" in address.removeprefix(_SCHEME):
         raise CommandError(f"--registry {address}: not oci://HOST[:PORT][/PATH]", status=USAGE)
-    return Registry(host, f"{path}/{place}" if path else place)
+    return OciRegistry(host, f"{path}/{place}" if path else place)
 
 
 @contextmanager
-def pushed(registry: Registry) -> Iterator[None]:
+def pushed(registry: OciRegistry) -> Iterator[None]:
     """Have every version of the story in the registry while the block runs, as far as the registry deletes.
 
     All versions have a ConfigMap; one also has a Service, for which the namespace has no room. Raises CommandError.
@@ -78,7 +78,7 @@ def pushed(registry: Registry) -> Iterator[None]:
                 break
 
 
-def _push(registry: Registry, digests: list[str]) -> None:
+def _push(registry: OciRegistry, digests: list[str]) -> None:
     try:
         for version in (FIRST, BROKEN, EDITED, WANTED):
             service = {"templates/service.yaml": _SERVICE} if version == BROKEN else {}

@@ -44,7 +44,7 @@ _PATIENCE: Final = 120.0
 
 
 @attrs.frozen
-class Ground:
+class ClusterFixture:
     """The objects of one run in the cluster, under its own name. `defined` are the definitions that it created."""
 
     api: KubeApiClient
@@ -101,7 +101,7 @@ class Ground:
             return True
         return False
 
-    async def leave_no_room(self) -> None:
+    async def forbid_services(self) -> None:
         """Allow no Service in the namespace."""
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
@@ -126,7 +126,7 @@ class Ground:
             await self._remove_all(kind)
 
     async def _remove_all(self, kind: Kind) -> bool:
-        return await _until(partial(_again, partial(self._ask_to_go, kind)))
+        return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
         """Delete the objects of a kind; return whether none exists any more."""
@@ -138,7 +138,7 @@ class Ground:
 
     async def remove(self) -> list[str]:
         """Delete everything; return what remains in the cluster, for a person to delete."""
-        return await _again(self._remove)
+        return await _retry_unavailable(self._remove)
 
     async def _remove(self) -> list[str]:
         for kind in (OPERATION, APPLICATION_INSTANCE):  # the operator has ended: no controller will remove them
@@ -193,7 +193,7 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
     return False
 
 
-async def _again(act: Callable[[], Awaitable[T]]) -> T:
+async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
     """Return the result of `act`, tried again while the API server is unavailable for a while."""
     limit = anyio.current_time() + _PATIENCE
     while True:
@@ -206,7 +206,7 @@ async def _again(act: Callable[[], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def prepared(ground: Ground, stage: Stage) -> AsyncIterator[None]:
+async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
     """Have everything in the cluster while the block runs, whatever ends it. Raises CommandError for what remains."""
     try:
         await ground.make()

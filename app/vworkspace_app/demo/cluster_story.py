@@ -12,7 +12,7 @@ from vworkspace_app.demo.scene import WANTED
 from vworkspace_app.demo.sightings import condition, conditions, phase_is
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.story import Teller
+from vworkspace_app.demo.story import StoryRunner
 
 _CHECKUP: Final = "checkup"
 _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {"duration": "1"}}]}
@@ -20,10 +20,10 @@ _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend":
 _ONE_VERSION: Final = "the chart is named with one version; with --registry the demo pushes several"
 
 
-async def tell_on_cluster(world: ClusterWorld, stage: Stage) -> None:
+async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
     """Tell all acts in order. Raises TooSlow when something does not happen."""
     try:
-        await _tell(Teller(world, stage), world)
+        await _run_story(StoryRunner(world, stage), world)
     except TooSlow as error:
         raise TooSlow(f"{error}; {await _obstacle(world)}") from error
 
@@ -37,7 +37,7 @@ async def _obstacle(world: ClusterWorld) -> str:
     return f"the instance says Ready={ready.get('status')}, {ready.get('reason')}: {ready.get('message')}"
 
 
-async def _tell(teller: Teller, world: ClusterWorld) -> None:
+async def _run_story(teller: StoryRunner, world: ClusterWorld) -> None:
     stage, application = teller.stage, world.application
     await teller.eight_steps()
     if application.broken:
@@ -53,7 +53,7 @@ async def _tell(teller: Teller, world: ClusterWorld) -> None:
     await teller.deletion()
 
 
-async def _operations(teller: Teller, world: ClusterWorld) -> None:
+async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
     """Run one Operation per engine whose controller is in the cluster and that needs nothing else."""
     stage = teller.stage
     stage.act("Operations", "as far as their controllers are in this cluster")
@@ -73,7 +73,7 @@ async def _operations(teller: Teller, world: ClusterWorld) -> None:
     stage.passed_over("engine velero", why if is_there else f"Velero is not in this cluster ({VELERO_BACKUP.crd_name})")
 
 
-async def _run(teller: Teller, request: OperationRequest) -> None:
+async def _run(teller: StoryRunner, request: OperationRequest) -> None:
     stage, application, since = teller.stage, teller.application, teller.mark
     stage.step("·", teller.now, f"{request.engine}: {request.type} {request.name}")
     intent = {"intent": "request-operation", "operation": request.manifest_in(application.namespace)}

@@ -19,7 +19,7 @@ from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
-from vworkspace_app.demo.cluster_ground import Ground, prepared
+from vworkspace_app.demo.cluster_ground import ClusterFixture, prepared
 from vworkspace_app.demo.scene import NAME, Application
 from vworkspace_app.demo.spectator import PATIENCE, WATCHED, Spectator
 from vworkspace_app.demo.stage import Stage
@@ -44,7 +44,7 @@ _PUSHED: Final = Application(
 class ClusterWorld:
     """Everything that the story acts on and looks at."""
 
-    ground: Ground
+    ground: ClusterFixture
     control: ControlPlaneServer
     spectator: Spectator
     application: Application
@@ -64,7 +64,7 @@ class ClusterWorld:
         charts = (release_document(record)["chart"]["metadata"] for record in records)
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Remove the cause that breaks one version."""
         await self.ground.make_room()
 
@@ -74,7 +74,7 @@ class ClusterWorld:
 
 
 @attrs.frozen
-class ClusterOptions:
+class DemoClusterOptions:
     """The cluster, and the chart: a registry to push one to, or a published one."""
 
     kubeconfig: Path
@@ -97,7 +97,7 @@ class ClusterOptions:
 
 @asynccontextmanager
 async def open_cluster_world(
-    options: ClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
+    options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
     """Prepare the cluster, start the operator, and delete everything at the end. Raises CommandError.
 
@@ -110,12 +110,12 @@ async def open_cluster_world(
         config = load_config(options.kubeconfig)
         api = await stack.enter_async_context(KubeApiClient(config))
         await require(api)
-        ground = Ground(api, f"vworkspace-demo-{secrets.token_hex(3)}")
+        ground = ClusterFixture(api, f"vworkspace-demo-{secrets.token_hex(3)}")
         application = _application(stack, options, named, ground)
         stage.say(f"namespaces     {ground.namespace}, {ground.applications}")
         await stack.enter_async_context(prepared(ground, stage))
         if named is None:
-            await ground.leave_no_room()
+            await ground.forbid_services()
         operator = await stack.enter_async_context(KubeApiClient(with_token(config, await ground.token())))
         spectator = Spectator(api, started, (*WATCHED, OPERATION), ground.applications, options.timeout)
         settings = OperatorSettings(
@@ -127,7 +127,7 @@ async def open_cluster_world(
 
 
 def _application(
-    stack: AsyncExitStack, options: ClusterOptions, named: NamedChart | None, ground: Ground
+    stack: AsyncExitStack, options: DemoClusterOptions, named: NamedChart | None, ground: ClusterFixture
 ) -> Application:
     here = attrs.evolve(_PUSHED, cluster=ground.name, namespace=ground.applications)
     if named is not None:

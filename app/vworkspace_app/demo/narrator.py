@@ -14,7 +14,7 @@ from vworkspace_app.demo.stage import Stage
 from vworkspace_fake.controlplane.jobs import JobEntry
 
 
-class Seen(Protocol):
+class StoryWorld(Protocol):
     """The part of a world that every story needs."""
 
     @property
@@ -28,7 +28,7 @@ class Seen(Protocol):
         ...
 
 
-SeenT = TypeVar("SeenT", bound=Seen)
+SeenT = TypeVar("SeenT", bound=StoryWorld)
 
 
 @attrs.define
@@ -59,10 +59,10 @@ class Narrator(Generic[SeenT]):
             return
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
-    async def see(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
+    async def see(self, desired: Wanted, what: str, since: int = 0) -> Sighting:
         """Wait for a sighting, with a spinner meanwhile."""
         with self.stage.waiting(what):
-            return await self.world.spectator.until(wanted, what, since=since)
+            return await self.world.spectator.until(desired, what, since=since)
 
     @property
     def now(self) -> float:

@@ -13,7 +13,7 @@ from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME
-from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
+from vworkspace_app.demo.sightings import conditions, created_for, gone, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import World
 from vworkspace_core.api.kinds import OPERATION
@@ -34,9 +34,9 @@ class OperationsTeller(Narrator[World]):
         """Offer Odoo's job for the instance, prepared for these engines in addition to the usual ones."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
-        wanted = APPLICATION.manifest(FIRST)
-        wanted["metadata"]["annotations"] = marks
-        return self._enqueue("apply", wanted, APPLICATION.key(self.generation))
+        desired = APPLICATION.manifest(FIRST)
+        desired["metadata"]["annotations"] = marks
+        return self._enqueue("apply", desired, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
         """Offer Odoo's job for an Operation; a later version has more in its spec."""
@@ -67,8 +67,8 @@ class OperationsTeller(Narrator[World]):
 
     def engine_objects(self, name: str) -> list[str]:
         """Return the names of all engine objects seen to be created for the Operation of that name."""
-        wanted = made_for(name)
-        return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if wanted(seen)]
+        desired = created_for(name)
+        return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if desired(seen)]
 
     def ran_together(self, *names: str) -> bool:
         """Return whether these Operations were ever Running at the same time."""
@@ -109,7 +109,7 @@ class OperationsTeller(Narrator[World]):
         stage.step(request.engine, self.now, f"{request.type} {request.name}", {"parameters": dict(request.parameters)})
         job = self.ask(request)
         if request.engine != "helm":
-            made = await self.see(made_for(request.name), f"the object that makes {request.engine} work", since)
+            made = await self.see(created_for(request.name), f"the object that makes {request.engine} work", since)
             stage.step("·", made.at, f"made: {made.kind.kind} {_where(made.object)}")
         ended = await self.see(phase_is(request.name, "Succeeded"), f"{request.name} Succeeded", since)
         payload = {"outputs": get_path(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
@@ -163,7 +163,7 @@ class OperationsTeller(Narrator[World]):
         job = self.ask(
             OperationRequest("stuck-runbook", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"})
         )
-        made = await self.see(made_for("stuck-runbook"), "the Workflow", since)
+        made = await self.see(created_for("stuck-runbook"), "the Workflow", since)
         await self.see(operation_says("stuck-runbook", "Running", "True/WorkflowInProgress"), "it at work", since)
         patch = {"metadata": {"annotations": {CANCEL: "true"}}}
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "stuck-runbook")
@@ -212,7 +212,7 @@ class OperationsTeller(Narrator[World]):
         stage, since = self.stage, self.mark
         stage.act("Afterwards", "the request for the first backup is deleted; the backup is not")
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "nightly")
-        backup = next(seen for seen in self.world.spectator.sightings if made_for("nightly")(seen))
+        backup = next(seen for seen in self.world.spectator.sightings if created_for("nightly")(seen))
         await self.world.admin.delete(ref)
         seen = await self.see(gone(OPERATION, "nightly"), "the Operation gone", since)
         stage.step("·", seen.at, "Operation nightly is gone")
@@ -220,8 +220,8 @@ class OperationsTeller(Narrator[World]):
         live = await self.live(ObjectRef(backup.kind, meta["namespace"], meta["name"]))
         stage.check("its Backup is there", wanted="Completed", actual=get_path(live, "status", "phase"))
         made = {request.name: len(self.engine_objects(request.name)) for request in REQUESTS}
-        wanted = {request.name: int(request.engine != "helm") for request in REQUESTS}
-        stage.check("every Operation made one engine object (an upgrade makes none)", wanted=wanted, actual=made)
+        desired = {request.name: int(request.engine != "helm") for request in REQUESTS}
+        stage.check("every Operation made one engine object (an upgrade makes none)", wanted=desired, actual=made)
 
 
 def _where(resource: Manifest) -> str:
@@ -229,7 +229,7 @@ def _where(resource: Manifest) -> str:
     return f"{meta['namespace']}/{meta['name']}"
 
 
-async def tell_operations(world: World, stage: Stage) -> None:
+async def run_operations_story(world: World, stage: Stage) -> None:
     """Tell all acts in order. Raises TooSlow when something does not happen."""
     teller = OperationsTeller(world, stage)
     await teller.application()

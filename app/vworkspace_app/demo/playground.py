@@ -15,12 +15,12 @@ _BACKUP = "backup.yaml"
 
 def application() -> dict[str, Any]:
     """Return the application as Odoo requests it, prepared for the simulated engines."""
-    wanted = APPLICATION.manifest(FIRST)
+    desired = APPLICATION.manifest(FIRST)
     marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
-    return {**wanted, "metadata": {**wanted["metadata"], "annotations": marks}}
+    return {**desired, "metadata": {**desired["metadata"], "annotations": marks}}
 
 
-async def furnish(narrator: Narrator[World]) -> None:
+async def prepare_playground(narrator: Narrator[World]) -> None:
     """Have the application running, whatever the story left, and write a backup's file. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(

@@ -36,7 +36,7 @@ def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(archive.getvalue(), mtime=0)
 
 
-class Registry:
+class OciRegistry:
     """The repositories below one place of an OCI registry.
 
     `authority` (PEM) is trusted instead of the authorities of this machine; `basic` is USER:PASSWORD. Calls block, and

@@ -28,7 +28,7 @@ def conditions(manifest: Manifest) -> dict[str, str]:
     }
 
 
-def said(manifest: Manifest) -> str:
+def condition_summary(manifest: Manifest) -> str:
     """Return the most telling conditions in a line: those that are True, and Ready."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
@@ -91,7 +91,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
     return wanted
 
 
-def made_for(name: str) -> Wanted:
+def created_for(name: str) -> Wanted:
     """Return a predicate: an engine object was created for the Operation of that name."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED

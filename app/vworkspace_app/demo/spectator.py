@@ -68,18 +68,18 @@ class Spectator:
             for kind in self._kinds:
                 group.start_soon(follow, self._api, kind, _Notebook(self, kind), pause)
 
-    def saw(self, sighting: Sighting) -> None:
+    def record(self, sighting: Sighting) -> None:
         """Record one change."""
         self.sightings.append(sighting)
         self._changed.set()
 
-    async def until(self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
+    async def until(self, desired: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
         """Return the first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
         with anyio.move_on_after(self.patience):
             position = since
             while True:
                 while position < len(self.sightings):
-                    if wanted(self.sightings[position]):
+                    if desired(self.sightings[position]):
                         return self.sightings[position]
                     position += 1
                 self._changed = anyio.Event()
@@ -99,4 +99,4 @@ class _Notebook:
             self.handle(WatchEvent(WatchEventType.ADDED, manifest))
 
     def handle(self, event: WatchEvent) -> None:
-        self.spectator.saw(Sighting(self.spectator.elapsed(), self.kind, event.type, event.object))
+        self.spectator.record(Sighting(self.spectator.elapsed(), self.kind, event.type, event.object))

@@ -21,12 +21,12 @@ class Verdicts:
     passed_over: int = 0
     failures: list[str] = attrs.field(factory=list)
 
-    def note(self, what: str, wanted: object, actual: object) -> bool:
+    def note(self, what: str, desired: object, actual: object) -> bool:
         """Compare; keep a difference with both sides."""
-        if wanted == actual:
+        if desired == actual:
             self.passed += 1
             return True
-        self.failures.append(f"{what}: wanted {wanted!r}, found {actual!r}")
+        self.failures.append(f"{what}: wanted {desired!r}, found {actual!r}")
         return False
 
 

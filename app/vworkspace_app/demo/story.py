@@ -10,16 +10,16 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
-from vworkspace_app.demo.narrator import Narrator, Seen
+from vworkspace_app.demo.narrator import Narrator, StoryWorld
 from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
 from vworkspace_app.demo.sightings import (
     appeared,
     condition,
+    condition_summary,
     conditions,
     event,
     gone,
     has_condition,
-    said,
     spec_of,
 )
 from vworkspace_app.demo.spectator import Sighting
@@ -30,7 +30,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
-class Played(Seen, Protocol):
+class Played(StoryWorld, Protocol):
     """A world in which the story can play: the embedded one, or a cluster of the user."""
 
     @property
@@ -52,13 +52,13 @@ class Played(Seen, Protocol):
         """Return the chart versions that Helm has deployed, without the digest that Flux appends for OCI sources."""
         ...
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Remove the cause that breaks one version."""
         ...
 
 
 @attrs.define
-class Teller(Narrator[Played]):
+class StoryRunner(Narrator[Played]):
     """The story of one instance, from its first intent to its deletion."""
 
     @property
@@ -100,7 +100,10 @@ class Teller(Narrator[Played]):
         stage.step(5, release.at, "reconcile: the HelmRelease", spec_of(release.object))
         installing = await self._at_work()
         stage.step(
-            6, installing.at, f"status: {said(installing.object)}", {"conditions": conditions(installing.object)}
+            6,
+            installing.at,
+            f"status: {condition_summary(installing.object)}",
+            {"conditions": conditions(installing.object)},
         )
         ready = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True")
         stage.step(7, ready.at, "Flux confirmed it: Ready", {"conditions": conditions(ready.object)})
@@ -149,7 +152,7 @@ class Teller(Narrator[Played]):
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
         seen = await self.see(has_condition("Degraded", "True", "HelmReleaseFailed"), "Degraded=True", since)
-        stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
+        stage.step("·", seen.at, f"status: {condition_summary(seen.object)}", {"conditions": conditions(seen.object)})
         result = await self.result(job)
         self.posted("·", result)
         stage.check("the outcome is failed", wanted="failed", actual=result.get("outcome"))
@@ -162,18 +165,18 @@ class Teller(Narrator[Played]):
         """Show the recovery after a fix in the cluster: it is reported by a ConditionTransition event."""
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
-        await self.world.mend()
+        await self.world.repair()
         patch = {"metadata": {"annotations": {RETRY: "after-mending"}}}
         await self.world.admin.patch(
             self.application.ref(), patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate"
         )
         stage.step("·", self.now, f"kubectl annotate appinst {NAME} {RETRY}=after-mending")
         seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
-        stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
+        stage.step("·", seen.at, f"status: {condition_summary(seen.object)}", {"conditions": conditions(seen.object)})
         stage.check("the new version runs", wanted=[BROKEN], actual=await self.world.running())
-        wanted = "/Degraded/False/Recovered@"
-        await self.until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
-        transition = self._transition(wanted)
+        desired = "/Degraded/False/Recovered@"
+        await self.until(lambda: self._transition(desired) is not None, "the ConditionTransition event")
+        transition = self._transition(desired)
         stage.step("·", self.now, "event posted to the control plane", transition)
         stage.check(
             "the event is a ConditionTransition", wanted="ConditionTransition", actual=(transition or {}).get("kind")
@@ -236,7 +239,12 @@ class Teller(Narrator[Played]):
             job_id="job-5",
         )
         asked = await self.see(_deleting, "Deleting=True", since)
-        stage.step("·", asked.at, f"status: {said(asked.object)}", {"Deleting": condition(asked.object, "Deleting")})
+        stage.step(
+            "·",
+            asked.at,
+            f"status: {condition_summary(asked.object)}",
+            {"Deleting": condition(asked.object, "Deleting")},
+        )
         order = []
         for kind, name in ((HELM_RELEASE, NAME), (OCI_REPOSITORY, source), (APPLICATION_INSTANCE, NAME)):
             seen = await self.see(gone(kind, name), f"the {kind.kind} gone", since)
@@ -266,9 +274,9 @@ def _deleting(sighting: Sighting) -> bool:
     return sighting.kind == APPLICATION_INSTANCE and condition(sighting.object, "Deleting").get("status") == "True"
 
 
-async def tell(world: Played, stage: Stage) -> None:
+async def run_story(world: Played, stage: Stage) -> None:
     """Tell all acts in order. Raises TooSlow when something does not happen."""
-    teller = Teller(world, stage)
+    teller = StoryRunner(world, stage)
     await teller.eight_steps()
     await teller.failing_upgrade()
     await teller.recovery()

@@ -61,7 +61,7 @@ class World:
         """Return the chart versions that the simulated Flux runs, without the digest that Flux appends."""
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Let every version upgrade."""
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 

@@ -11,7 +11,7 @@ from vworkspace_core.api.crd import crd_manifests
 _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 
 
-def bases() -> Mapping[str, str]:
+def kustomize_bases() -> Mapping[str, str]:
     """Return text by path in the repository: the CRDs, the operator, and the needs of each gated namespace."""
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()

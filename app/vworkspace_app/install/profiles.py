@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from vworkspace_app.settings.shapes import Setting, as_text
+from vworkspace_app.settings.setting_types import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 
 NO_IMAGE: Final = "none.invalid/"
@@ -37,8 +37,8 @@ CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name n
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
     """Return arguments of `run`: the profile's settings, overridden by the chosen ones."""
-    wanted = {**profile_settings(profile, agent=agent), **chosen}
-    return [_flag(_BY_NAME[name], text) for name, text in sorted(wanted.items())]
+    desired = {**profile_settings(profile, agent=agent), **chosen}
+    return [_flag(_BY_NAME[name], text) for name, text in sorted(desired.items())]
 
 
 def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
@@ -48,7 +48,7 @@ def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
 
 
 def _flag(setting: Setting, text: str) -> str:
-    value: Any = setting.shape.read(text)
+    value: Any = setting.setting_type.read(text)
     if isinstance(value, bool):
         return setting.flag if value else "--no-" + setting.flag.removeprefix("--")
     return f"{setting.flag}={as_text(value)}"
@@ -64,7 +64,7 @@ def read_settings(given: list[str]) -> dict[str, str]:
             known = ", ".join(setting.flag[2:] for setting in CHOSEN_SETTINGS)
             raise ValueError(f"{setting}: give NAME=VALUE with a setting of run, one of {known}")
         try:
-            _BY_NAME[key].shape.read(text)
+            _BY_NAME[key].setting_type.read(text)
         except ValueError as error:
             raise ValueError(f"{setting}: {error}") from error
         values[key] = text

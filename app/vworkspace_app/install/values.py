@@ -31,7 +31,7 @@ from vworkspace_app.install.options import (
     meta,
 )
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
-from vworkspace_app.settings.shapes import Setting, as_text
+from vworkspace_app.settings.setting_types import Setting, as_text
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that every Helm 3 and 4 reads."""
@@ -44,7 +44,7 @@ _SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name 
 _LONGEST_MESSAGE: Final = 200
 
 
-def _or_nothing(pattern: str) -> str:
+def _optional_pattern(pattern: str) -> str:
     """Return a pattern that also matches an empty text."""
     return f"^$|{pattern}"
 
@@ -78,7 +78,7 @@ class ImageValues:
     digest: str = schema_field(
         "Digest, which decides in the place of the tag: sha256:….",
         default="",
-        schema={"pattern": _or_nothing(r"^sha256:[0-9a-f]{64}$")},
+        schema={"pattern": _optional_pattern(r"^sha256:[0-9a-f]{64}$")},
     )
     pull_policy: PullPolicy = schema_field(
         "When it is pulled; empty: the cluster's default.", default=PullPolicy.DEFAULT
@@ -101,7 +101,7 @@ class ControlPlaneValues:
 
     enabled: bool = schema_field("Pull jobs; false: no control plane, what is applied is reconciled.", default=True)
     url: str = schema_field(
-        "Base URL; empty: the one in the Secret.", default="", schema={"pattern": _or_nothing(WEB_URL)}
+        "Base URL; empty: the one in the Secret.", default="", schema={"pattern": _optional_pattern(WEB_URL)}
     )
     cluster_id: str = schema_field(
         "Id of this cluster; empty: the one in the Secret. Needed without a control plane.",
@@ -195,7 +195,7 @@ def _settings_schema() -> dict[str, Any]:
 
 
 def _setting_schema(setting: Setting) -> dict[str, Any]:
-    about = {"description": f"{setting.about} {setting.flag}: {setting.shape.about}."}
+    about = {"description": f"{setting.about} {setting.flag}: {setting.setting_type.about}."}
     match setting.default:
         case bool():
             return {"type": "boolean", **about}
@@ -208,7 +208,7 @@ def _setting_schema(setting: Setting) -> dict[str, Any]:
 
 
 @attrs.frozen
-class Values:
+class OperatorChartValues:
     """Values of the Helm chart vworkspace-operator."""
 
     image: ImageValues = schema_field("Image of the operator.", default=ImageValues())
@@ -252,7 +252,7 @@ class Values:
     velero_namespace: str = schema_field(
         "Velero's namespace, where there is one: grants the operator its Backups and Restores.",
         default="",
-        schema={"pattern": _or_nothing(DNS_LABEL), "maxLength": 63},
+        schema={"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63},
     )
     tenant_roles: bool = schema_field(
         "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
@@ -289,7 +289,7 @@ class Values:
 @cache
 def values_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of a values file: `values.schema.json` of the chart."""
-    schema = _closed(object_schema(Values))
+    schema = _closed(object_schema(OperatorChartValues))
     # A parent chart hands `global` on to the charts it depends on.
     schema["properties"] = {**schema["properties"], "global": {"type": "object"}}
     return {"$schema": _DRAFT, "title": f"Values of {NAME}", **schema}
@@ -309,7 +309,7 @@ def _closed(schema: Any) -> Any:
 
 def default_values() -> dict[str, Any]:
     """Return the values that apply if a values file leaves them out."""
-    defaults: dict[str, Any] = _plain(Values())
+    defaults: dict[str, Any] = _plain(OperatorChartValues())
     return defaults
 
 
@@ -341,7 +341,7 @@ def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return together
 
 
-def chart_values(given: Any) -> Values:
+def chart_values(given: Any) -> OperatorChartValues:
     """Return the values of a file, with the defaults. Raises ValidationProblems with everything that is wrong."""
     if not isinstance(given, Mapping):
         raise ValidationProblems([Problem("", "must be an object: the values of the chart by name")])
@@ -349,7 +349,7 @@ def chart_values(given: Any) -> Values:
     values.pop("global", None)
     if problems := list(_problems(values)):
         raise ValidationProblems(problems)
-    read: Values = structure_patiently(STRICT, Values, values)
+    read: OperatorChartValues = structure_patiently(STRICT, OperatorChartValues, values)
     if problems := list(_clashes(read)):
         raise ValidationProblems(problems)
     return read
@@ -371,7 +371,7 @@ NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vw
 NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM"
 
 
-def _clashes(values: Values) -> Iterator[Problem]:
+def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
     """Yield the problems of several values together; the chart reports the same."""
     if not values.control_plane.enabled and not values.control_plane.cluster_id:
         yield Problem("controlPlane.clusterId", NO_CLUSTER_ID)
@@ -380,7 +380,7 @@ def _clashes(values: Values) -> Iterator[Problem]:
     for setting in _SETTINGS:
         if setting.key in values.settings:
             try:
-                setting.shape.read(_text(values.settings[setting.key]))
+                setting.setting_type.read(_text(values.settings[setting.key]))
             except ValueError as error:
                 yield Problem(f"settings.{setting.key}", str(error))
 
@@ -392,7 +392,7 @@ def _text(value: Any) -> str:
 # --- what they print -------------------------------------------------------------------------------------------------
 
 
-def options_of(values: Values, namespace: str) -> InstallOptions:
+def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
     """Return the equivalent options of `manifests`."""
     hooks = values.webhooks
     monitor = values.service_monitor
@@ -423,7 +423,7 @@ def options_of(values: Values, namespace: str) -> InstallOptions:
     )
 
 
-def _pods(values: Values) -> PodOptions:
+def _pods(values: OperatorChartValues) -> PodOptions:
     proxies = {"HTTPS_PROXY": values.proxy.https, "HTTP_PROXY": values.proxy.http, "NO_PROXY": values.proxy.none}
     env = {**{name: text for name, text in proxies.items() if text}, **values.env}
     return PodOptions(
@@ -446,7 +446,7 @@ def _pods(values: Values) -> PodOptions:
     )
 
 
-def printed(values: Values, namespace: str) -> Iterator[dict[str, Any]]:
+def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:
     """Yield the operator, and the needs of each gated namespace."""
     options = options_of(values, namespace)
     yield from installation(options)

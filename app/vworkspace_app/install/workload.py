@@ -121,8 +121,8 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
     """Put the chosen options into the container and its pod."""
     runs["resources"] = dict(chosen.resources)
-    runs["volumeMounts"] += [dict(one) for one in chosen.volume_mounts]
-    spec["volumes"] += [dict(one) for one in chosen.volumes]
+    runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
+    spec["volumes"] += [dict(volume) for volume in chosen.volumes]
     if chosen.env:
         runs["env"] = [{"name": name, "value": value} for name, value in chosen.env.items()]
     if chosen.affinity:
@@ -130,7 +130,7 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
     further = {
         "imagePullSecrets": [{"name": name} for name in chosen.pull_secrets],
         "nodeSelector": dict(chosen.node_selector),
-        "tolerations": [dict(one) for one in chosen.tolerations],
+        "tolerations": [dict(toleration) for toleration in chosen.tolerations],
         "topologySpreadConstraints": [dict(one) for one in chosen.topology_spread],
         "priorityClassName": chosen.priority_class,
     }
@@ -149,13 +149,15 @@ def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[st
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(selector)]}},
+        "affinity": {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_anti_affinity(selector)]}
+        },
         "containers": [runs],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
 
 
-def _apart(selector: dict[str, Any]) -> dict[str, Any]:
+def _anti_affinity(selector: dict[str, Any]) -> dict[str, Any]:
     """Return a preference for different nodes for replicas."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
     return {"weight": 100, "podAffinityTerm": term}

@@ -20,7 +20,7 @@ from purekube_run.controller.controller import Controller, For, Queue, Watches, 
 from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.safety_net import SafetyNet, is_reconciling
+from purekube_run.controller.live_rereads import LiveRereads, is_reconciling
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -81,7 +81,7 @@ class InstanceReconciler:
             self._observe,
             self.api,
             self.events,
-            SafetyNet(self.informers, self.clock),
+            LiveRereads(self.informers, self.clock),
             depends_on=self._depends_on,
             is_under_way=lambda source, result: is_reconciling(result.status, readable(source).status.conditions),
             is_backlogged=self.is_backlogged,
@@ -143,7 +143,7 @@ class InstanceReconciler:
             # An object being deleted, whose finalizer comes off at the end, is decided on live reads: a cache may be
             # outdated.
             return await observe_live(self.api, instance)
-        return await self._with_strangers(instance, await self._whole(await self._cached(instance)))
+        return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
         """Return the snapshot, with each object read live of which the caches hold an outline."""
@@ -185,7 +185,9 @@ class InstanceReconciler:
         upgrades = [manifest for manifest in whole if manifest is not None]
         return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
-    async def _with_strangers(self, instance: ApplicationInstance, observed: InstanceObserved) -> InstanceObserved:
+    async def _with_unmanaged_objects(
+        self, instance: ApplicationInstance, observed: InstanceObserved
+    ) -> InstanceObserved:
         """Return the snapshot with foreign objects, which are read live: only our own ConfigMaps are cached (REC-4)."""
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):

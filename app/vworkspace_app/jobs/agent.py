@@ -34,7 +34,7 @@ from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
-from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
+from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_open_job, next_deadline, step
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
@@ -139,7 +139,7 @@ class Agent:
     def report(self) -> AgentReport:
         """Return the report on the agent for the Cluster's status."""
         pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
-        apart = apart_message(self._state.apart) if self._state.apart else ""
+        apart = clock_skew_message(self._state.apart) if self._state.apart else ""
         return AgentReport(
             self.connection_state, self._started or self._instant(), self.outbox.condition(), pending, apart
         )

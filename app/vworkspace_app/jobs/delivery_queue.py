@@ -12,7 +12,7 @@ import structlog
 from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
 from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.gate import SendGate
+from vworkspace_app.control_plane.outage_hold import OutageHold
 from vworkspace_core.control_plane.pace import RetryPace
 
 log = structlog.get_logger("vworkspace.agent")
@@ -60,7 +60,7 @@ class DeliveryQueue:
         self._is_failing = False
         self._changed = anyio.Event()
         self._ended = anyio.Event()
-        self.gate = SendGate(self._wake)
+        self.outage_hold = OutageHold(self._wake)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_flight)
@@ -88,13 +88,13 @@ class DeliveryQueue:
     def release(self) -> None:
         """Deliver everything that waits, since the control plane is back."""
         self.retry_now()
-        self.gate.release()
+        self.outage_hold.release()
 
     def try_one(self) -> bool:
         """Let one delivery through although the queue is held; return False if none is due."""
         if not self._due():
             return False
-        self.gate.allow_one()
+        self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
@@ -111,12 +111,12 @@ class DeliveryQueue:
                     await self._pause()
                 else:
                     self._in_flight.add(chosen.delivery.key)
-                    self.gate.began()
+                    self.outage_hold.began()
                     tasks.start_soon(self._deliver, self._waiting.pop(chosen.delivery.key))
 
     def _pick(self) -> _Waiting | None:
-        width = self._width if self._pace.failures == 0 and not self.gate.is_held else 1
-        return self._due() if self.gate.is_open and len(self._in_flight) < width else None
+        width = self._width if self._pace.failures == 0 and not self.outage_hold.is_held else 1
+        return self._due() if self.outage_hold.is_open and len(self._in_flight) < width else None
 
     def _due(self) -> _Waiting | None:
         now = self._clock.monotonic()
@@ -128,7 +128,7 @@ class DeliveryQueue:
     async def _pause(self) -> None:
         self._changed = anyio.Event()
         times = [waiting.not_before for key, waiting in self._waiting.items() if key not in self._in_flight]
-        if not times or not self.gate.is_open:
+        if not times or not self.outage_hold.is_open:
             await self._changed.wait()
             return
         seconds = max(self._not_before, min(times)) - self._clock.monotonic()
@@ -142,7 +142,7 @@ class DeliveryQueue:
             await self._connection.call(delivery.send)
         except OperatorError as error:
             # While the poll fails as well, a 404 is about the whole API and not about this job.
-            if isinstance(error, delivery.final) and not (self.gate.is_held and isinstance(error, NotFound)):
+            if isinstance(error, delivery.final) and not (self.outage_hold.is_held and isinstance(error, NotFound)):
                 self._succeeded()
                 delivery.answered(error)
             else:
@@ -162,7 +162,7 @@ class DeliveryQueue:
             self._is_failing = False
             log.info("deliveries to the control plane work again", lane=self._name)
         self._pace, self._not_before = self._pace.succeeded(), 0.0
-        self.gate.succeeded()
+        self.outage_hold.succeeded()
 
     def _failed(self, waiting: _Waiting, error: OperatorError) -> None:
         now = self._clock.monotonic()
@@ -170,7 +170,7 @@ class DeliveryQueue:
         waiting.not_before = now + own
         # Unless a newer delivery of the key has come meanwhile, which replaces this one.
         self._waiting.setdefault(waiting.delivery.key, waiting)
-        if self.gate.is_held:
+        if self.outage_hold.is_held:
             # The poll, which fails too, sets the pace, unless the server named a time.
             waiting.not_before = now + _asked_wait(error)
         if isinstance(error, Permanent | NotFound | Invalid):
@@ -182,7 +182,7 @@ class DeliveryQueue:
             self._is_failing = True
             log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
         self._pace, delay = self._pace.failed(error, self._random())
-        self._not_before = now + (_asked_wait(error) if self.gate.is_held else delay)
+        self._not_before = now + (_asked_wait(error) if self.outage_hold.is_held else delay)
 
     def _wake(self) -> None:
         self._changed.set()

@@ -26,7 +26,7 @@ class Reconnect:
     def hold(self) -> None:
         """Hold the queues, since the poll fails: from now on one try per round."""
         for queue in (self._statuses, self._urgent, self._events):
-            queue.gate.hold()
+            queue.outage_hold.hold()
 
     def try_one(self) -> None:
         """Try a delivery after another failed poll, to find out whether only the poll fails.

@@ -46,7 +46,7 @@ def operator_settings(
         templates,
         required_bindings=frozenset(settings.required_claim_bindings),
         require_signed=settings.job_signatures == Signatures.REQUIRED,
-        openings=tuple(_openings(settings)),
+        weak_settings=tuple(_weak_settings(settings)),
         workers=settings.workers,
         identity=socket.gethostname(),
         namespace=settings.namespace,
@@ -58,7 +58,7 @@ def operator_settings(
     )
 
 
-def _openings(settings: RunSettings) -> Iterator[str]:
+def _weak_settings(settings: RunSettings) -> Iterator[str]:
     """Yield a sentence for each weak setting of the process that no decision depends on (RUN-12)."""
     if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
         yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"

@@ -14,8 +14,8 @@ import anyio
 import structlog
 
 from purekube.composites.composite import Composite
-from purekube.controller.blocked_pass import BlockedWords
 from purekube.controller.queue.workqueue import Priority
+from purekube.controller.reconcile_error import ReconcileErrorWords
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.controller import Controller, Writer
 from purekube_run.controller.event_recorder import BackgroundEvents
@@ -33,9 +33,9 @@ from vworkspace_app.manager.caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
-from vworkspace_core.api.blocked_pass import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.reconcile_error import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
 from vworkspace_core.clusters.controllers import FLUX_KINDS, IN_A_ROW
 from vworkspace_core.clusters.inventory import AgentReport
@@ -241,7 +241,7 @@ def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> Cach
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 
-def _writer(settings: OperatorSettings, words: BlockedWords | None) -> Writer:
+def _writer(settings: OperatorSettings, words: ReconcileErrorWords | None) -> Writer:
     installation = settings.decisions.installation
     return Writer(
         OWN_STATUS,
@@ -259,7 +259,7 @@ def _cluster_settings(settings: OperatorSettings) -> ClusterSettings:
         settings.disconnected_seconds,
         settings.unreachable_seconds,
         settings.decisions.policy,
-        settings.every_opening,
+        settings.all_weak_settings,
         settings.require_signed,
         settings.decisions.installation,
     )

@@ -109,7 +109,7 @@ async def _agent_options(
 
         async def reread() -> bool:
             await watch.refresh()
-            return rotation.has_other_token()
+            return rotation.token_changed()
 
         rotation = RotationManager(
             performer, watch.live, machine.clock, jitter=machine.random(), on_locked_out=locked_out

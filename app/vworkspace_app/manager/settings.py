@@ -4,7 +4,7 @@ import attrs
 
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
-from vworkspace_core.install.openings import openings_of
+from vworkspace_core.install.weak_settings import weak_settings_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS
@@ -23,7 +23,7 @@ class OperatorSettings:
     """The fields that an approval claim must be bound to, in addition to its Operation's name (OPS-4)."""
     require_signed: bool = False
     """Require signed jobs, whatever the Cluster objects say (PULL-9); if not, the Cluster's status reports it."""
-    openings: tuple[str, ...] = ()
+    weak_settings: tuple[str, ...] = ()
     """Sentences about weak settings that no decision depends on, for the Cluster to report (RUN-12)."""
     workers: int = 16
     """The number of workers of each controller."""
@@ -45,9 +45,9 @@ class OperatorSettings:
     """The time that polls must fail before the Cluster reports it; a single one dropped by a proxy does not count."""
 
     @property
-    def every_opening(self) -> tuple[str, ...]:
+    def all_weak_settings(self) -> tuple[str, ...]:
         """The weak settings, each as a sentence that says what it permits."""
-        return (*openings_of(self.decisions, self.operations, self.required_bindings), *self.openings)
+        return (*weak_settings_of(self.decisions, self.operations, self.required_bindings), *self.weak_settings)
 
     @operations.default
     def _operations_of_the_cluster(self) -> OperationSettings:

@@ -14,8 +14,8 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from purekube.composites.parent import STANDARD
-from purekube.controller.blocked_pass import RETRYING, BlockedCause
 from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.reconcile_error import RETRYING, ReconcileErrorCause
 from purekube.graph.account import GraphReason
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.reasons import (
@@ -47,7 +47,7 @@ _IN_THE_WAY: Final = frozenset(
 )
 """Conditions whose end people wait for."""
 
-_PARENT_REASONS: Final = frozenset([*GraphReason, *BlockedCause, RETRYING, NOT_SELECTED, NO_ACCOUNT])
+_PARENT_REASONS: Final = frozenset([*GraphReason, *ReconcileErrorCause, RETRYING, NOT_SELECTED, NO_ACCOUNT])
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 """The start time, then name and namespace, which break ties."""
@@ -92,14 +92,14 @@ class _Longest:
 
     def first(self, most: int) -> list[_Entry]:
         """Return the objects that have had the condition longest."""
-        found: list[_Entry] = []
-        while self.heap and len(found) < most:
+        entries: list[_Entry] = []
+        while self.heap and len(entries) < most:
             entry = heappop(self.heap)
-            if self.since.get(entry[3]) == entry[0] and (not found or found[-1] != entry):
-                found.append(entry)
-        for entry in found:
+            if self.since.get(entry[3]) == entry[0] and (not entries or entries[-1] != entry):
+                entries.append(entry)
+        for entry in entries:
             heappush(self.heap, entry)
-        return found
+        return entries
 
 
 def _entry(ref: ObjectRef, since: float) -> _Entry:
@@ -174,9 +174,9 @@ class ConditionCounts:
 
 def _since(condition: Mapping[str, Any]) -> float | None:
     """Return when the status of a condition began, in seconds since the epoch; None if it does not say so."""
-    told = condition.get("lastTransitionTime")
+    last_transition_time = condition.get("lastTransitionTime")
     try:
-        return parse_time(told).timestamp() if isinstance(told, str) else None
+        return parse_time(last_transition_time).timestamp() if isinstance(last_transition_time, str) else None
     except ValueError:
         return None
 

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.queue.hot_loop import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
 from purekube_run.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
@@ -156,7 +156,7 @@ class ControllerMetrics:
             if happened:
                 counter.labels(name).inc()
 
-    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         """Count a hot loop; only the log names the object."""
         self._metrics._hot_loops.labels(self._name).inc()
 

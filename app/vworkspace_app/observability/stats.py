@@ -31,7 +31,7 @@ class ProcessStats:
     taken_at: float
     vitals: Vitals = attrs.field(factory=Vitals)
     informers: tuple[InformerStats, ...] = ()
-    drivers: tuple[WorkerPoolStats, ...] = ()
+    worker_pools: tuple[WorkerPoolStats, ...] = ()
     agent: AgentStats | None = None
     credential_age: float | None = None
     managed_namespaces: int = 0

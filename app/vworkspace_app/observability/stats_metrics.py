@@ -36,7 +36,7 @@ def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
     yield from _conditions(c.PARENTS, c.PARENTS_OLDEST, kinds)
     yield c.UNREADY, [(_named(one), one.seconds) for one in stats.unready]
     yield from _agent(stats.agent)
-    yield from _drivers(list(zip(stats.vitals.drivers, stats.drivers, strict=True)))
+    yield from _drivers(list(zip(stats.vitals.worker_pools, stats.worker_pools, strict=True)))
     yield from _informers(stats.informers)
 
 
@@ -61,19 +61,19 @@ def _agent(agent: AgentStats | None) -> Iterator[MetricSamples]:
     yield c.OCCUPANCY, [((), agent.occupancy)] if agent else []
 
 
-def _drivers(drivers: list[tuple[WorkerPoolVitals, WorkerPoolStats]]) -> Iterator[MetricSamples]:
-    yield c.MAX_WORKERS, [((pool.name,), float(pool.workers)) for pool, _ in drivers]
-    yield c.ACTIVE_WORKERS, [((pool.name,), float(pool.running)) for pool, _ in drivers]
-    yield c.LONGEST, [((pool.name, pool.name), pool.oldest) for pool, _ in drivers]
-    yield c.UNFINISHED, [((pool.name, pool.name), pool.unfinished) for pool, _ in drivers]
-    yield c.LIVE_READS, [((pool.name,), float(stats.live_reads)) for pool, stats in drivers]
-    yield c.ADDS, [((pool.name, pool.name), float(stats.queue.adds)) for pool, stats in drivers]
-    yield c.RETRIES, [((pool.name, pool.name), float(stats.queue.retries)) for pool, stats in drivers]
+def _drivers(worker_pools: list[tuple[WorkerPoolVitals, WorkerPoolStats]]) -> Iterator[MetricSamples]:
+    yield c.MAX_WORKERS, [((pool.name,), float(pool.workers)) for pool, _ in worker_pools]
+    yield c.ACTIVE_WORKERS, [((pool.name,), float(pool.running)) for pool, _ in worker_pools]
+    yield c.LONGEST, [((pool.name, pool.name), pool.oldest) for pool, _ in worker_pools]
+    yield c.UNFINISHED, [((pool.name, pool.name), pool.unfinished) for pool, _ in worker_pools]
+    yield c.LIVE_READS, [((pool.name,), float(stats.live_reads)) for pool, stats in worker_pools]
+    yield c.ADDS, [((pool.name, pool.name), float(stats.queue.adds)) for pool, stats in worker_pools]
+    yield c.RETRIES, [((pool.name, pool.name), float(stats.queue.retries)) for pool, stats in worker_pools]
     yield (
         c.DEPTH,
         [
             ((pool.name, pool.name, priority.name.lower()), float(count))
-            for pool, stats in drivers
+            for pool, stats in worker_pools
             for priority, count in stats.queue.ready.items()
         ],
     )

@@ -26,7 +26,7 @@ from vworkspace_app.observability.condition_counts import (
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import namespace_is_gated
+from vworkspace_core.api.labels import namespace_is_managed
 from vworkspace_core.jobs.machine import job_lag
 
 _HEARTBEAT_SECONDS: Final = 1.0
@@ -68,8 +68,8 @@ class MetricsTelemetry:
             runner = components.informers.find(kind)
             if runner is not None:
                 runner.subscribe(partial(self._count_own, handler))
-        for one in components.composites:
-            for runner in one.parents:
+        for composite in components.composites:
+            for runner in composite.parents:
                 counts = self._parents.setdefault(runner.kind, parent_conditions())
                 runner.subscribe(partial(self._count_own, counts.count))
         self.refresh()
@@ -97,7 +97,7 @@ class MetricsTelemetry:
             shard="" if components.shard == WHOLE else str(components.shard),
             stopping=self._stopping,
             informers=tuple(runner.vitals() for runner in runners),
-            drivers=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
+            worker_pools=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
         )
         now = self.clock.now().timestamp()
         self.latest.replace(
@@ -134,7 +134,7 @@ class MetricsTelemetry:
             count(change)
 
     def _count_namespace(self, change: CacheChange) -> None:
-        if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):
+        if change.type is not ChangeType.DELETED and namespace_is_managed(change.object):
             self._gated.add(change.ref.name)
         else:
             self._gated.discard(change.ref.name)

@@ -20,15 +20,15 @@ class AwaitedObjects:
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
         """Record that the key waits for these objects and no others, replacing earlier ones; an empty set clears it."""
-        wanted, before = frozenset(objects), self._of.pop(key, frozenset())
-        for ref in before - wanted:
+        desired, before = frozenset(objects), self._of.pop(key, frozenset())
+        for ref in before - desired:
             self._by[ref].discard(key)
             if not self._by[ref]:
                 del self._by[ref]
-        for ref in wanted - before:
+        for ref in desired - before:
             self._by.setdefault(ref, set()).add(key)
-        if wanted:
-            self._of[key] = wanted
+        if desired:
+            self._of[key] = desired
 
     def keys_waiting_for(self, ref: ObjectRef) -> Iterator[ObjectRef]:
         """Yield the keys that wait for an object, sorted by name."""

@@ -20,14 +20,14 @@ from purekube.apimachinery.resources import (
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.queue.event_handlers import Urgency, what_is_begun, when_defined
+from purekube.controller.queue.event_handlers import Urgency, started_runs_first, when_defined
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
 from purekube_run.controller.decision_reconciler import DecisionReconciler
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.safety_net import SafetyNet
+from purekube_run.controller.live_rereads import LiveRereads
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
@@ -41,16 +41,16 @@ from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
-from vworkspace_core.operations.conflicts import first_ahead, standing_of
+from vworkspace_core.operations.conflicts import conflict_order_of, first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.engines import LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
-from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_view, reconcile_operation
+from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.spent_approvals import Ledger, SpentApprovals
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
+from vworkspace_core.operations.used_approvals import UsedApprovals, UsedApprovalStore
 
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
 ENGINE_KINDS: Final = engine_kinds()
@@ -104,7 +104,7 @@ class OperationReconciler:
             self._observe,
             self.api,
             self.events,
-            SafetyNet(self.informers, self.clock),
+            LiveRereads(self.informers, self.clock),
             depends_on=self._depends_on,
             is_under_way=_is_running,
             absent=self._forget,
@@ -119,7 +119,7 @@ class OperationReconciler:
             writer,
             watches=(
                 Watches(informers.of(OPERATION), self.keys_behind, lambda _: _QUEUE_NEWS),
-                Watches(informers.of(*ENGINE_KINDS), self.keys_of_engine_object, what_is_begun),
+                Watches(informers.of(*ENGINE_KINDS), self.keys_of_engine_object, started_runs_first),
                 Watches(informers.of(*AWAITED_KINDS), self.keys_awaiting),
                 Watches(informers.of(APPLICATION_INSTANCE), self.keys_of_target),
                 Watches(informers.of(NAMESPACE), self.keys_of_namespace),
@@ -160,7 +160,7 @@ class OperationReconciler:
         approvals = self.approvals
         if claims is None:
             bindings = approvals.required_bindings
-            claims = Claims(approvals.secret(), self.settings.cluster_id, bindings, approvals.skew(), Ledger())
+            claims = Claims(approvals.secret(), self.settings.cluster_id, bindings, approvals.skew(), UsedApprovals())
         return OperationContext(
             self.settings, self.clock.now(), claims, templates=self.templates, parse_yaml=parse_yaml
         )
@@ -192,12 +192,14 @@ class OperationReconciler:
 
         If recording fails, the claims carry the error.
         """
-        spending = None if isinstance(source, Unreadable) else approval_to_spend(source, observed, context)
-        if spending is None:
+        redemption = None if isinstance(source, Unreadable) else approval_to_redeem(source, observed, context)
+        if redemption is None:
             return context.claims
         try:
-            ledger = await SpentApprovals(self.api, self.approvals.namespace).spend(spending, self.clock.now())
-            return attrs.evolve(context.claims, ledger=ledger)
+            used_approvals = await UsedApprovalStore(self.api, self.approvals.namespace).redeem(
+                redemption, self.clock.now()
+            )
+            return attrs.evolve(context.claims, used_approvals=used_approvals)
         except OperatorError as error:
             return attrs.evolve(context.claims, trouble=error.message)
 
@@ -318,11 +320,11 @@ def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
 def _makes_room(change: CacheChange) -> bool:
     """Return whether an Operation that ran or waited does so no longer, or no longer in the same way."""
     gone = change.type is ChangeType.DELETED
-    before = _standing(change.object if gone else change.old_object)
-    return any(before) and before != _standing(None if gone else change.object)
+    before = _run_state(change.object if gone else change.old_object)
+    return any(before) and before != _run_state(None if gone else change.object)
 
 
-def _standing(manifest: Manifest | None) -> tuple[bool, bool]:
+def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
     """Return whether the Operation runs and whether it waits to; neither if it is missing or unreadable."""
     operation = None if manifest is None else _read(manifest)
-    return standing_of(operation) if isinstance(operation, Operation) else (False, False)
+    return conflict_order_of(operation) if isinstance(operation, Operation) else (False, False)

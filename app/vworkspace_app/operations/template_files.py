@@ -8,7 +8,7 @@ from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import read_values
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.engines import ENGINES
-from vworkspace_core.operations.templates import Template, Templates, load_template
+from vworkspace_core.operations.templates import OperationTemplate, Templates, load_template
 
 
 def read_templates(paths: Sequence[str]) -> Templates:
@@ -28,7 +28,7 @@ def read_templates(paths: Sequence[str]) -> Templates:
     return templates
 
 
-def _loaded(document: Any) -> Template:
+def _loaded(document: Any) -> OperationTemplate:
     template = load_template(document)
     if template.engine not in ENGINES:
         known = ", ".join(ENGINES)

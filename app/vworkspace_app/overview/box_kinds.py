@@ -8,7 +8,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.labels import BOX_NAME
 from purekube.composites.controller_labels import CONTROLLER_NAME
 from purekube.ports import KubeApi
-from vworkspace_app.overview.reading import Reader
+from vworkspace_app.overview.reading import PermittedReader
 from vworkspace_core.overview.definitions import kind_of, words_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
     return runnable(loaded)
 
 
-async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:
+async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
     """Return the kinds whose definition carries the label of a box or a controller.
 
     `box init`, `box manifests --crds-only` and `controllers crds` write it.
@@ -37,7 +37,7 @@ async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:
     return _kinds([each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)])
 
 
-async def kinds_by_word(reader: Reader, word: str) -> Mapping[str, Kind]:
+async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
     """Return the kind that a word of the command line means, of any origin; empty if no definition has the word."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))

@@ -30,8 +30,8 @@ from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
-from vworkspace_core.overview.checkup import Definitions, Finding, Verdict
-from vworkspace_core.overview.replicas import at_work, beats, heartbeat_of
+from vworkspace_core.overview.checkup import CheckResult, Definitions, Finding
+from vworkspace_core.overview.replicas import at_work, heartbeat_of, is_alive
 
 _ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
@@ -82,14 +82,14 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) 
     try:
         return await look()
     except Forbidden as error:
-        return Finding(point, Verdict.UNKNOWN, error.message)
+        return Finding(point, CheckResult.UNKNOWN, error.message)
 
 
 async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> Finding:
     shards = at_work(await leases_of(api, options.namespace, NAME), NAME, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
-    has_heartbeat = not shards and beats(heartbeat_of(await all_of(api, CLUSTER)), now)
+    has_heartbeat = not shards and is_alive(heartbeat_of(await all_of(api, CLUSTER)), now)
     deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
     return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
 
@@ -107,14 +107,14 @@ async def _definitions(api: KubeApiClient) -> Definitions:
 
 async def _rights(api: KubeApiClient, options: InstallOptions, installation: Installation) -> AsyncIterator[Finding]:
     """Yield findings on rights by place, as `manifests` prints the roles."""
-    own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_held, api, installation)
+    own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_check_rights, api, installation)
     yield await held("rights in the whole cluster", access.EVERYWHERE, "")
     yield await held(f"rights in {options.namespace}", own, options.namespace)
     if place := options.velero_namespace:
         yield await _unless_forbidden(f"rights in {place}", partial(_in_velero, api, installation, place))
     gated = await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
     names = [str(metadata(namespace)["name"]) for namespace in gated]
-    yield checkup.gate(names)
+    yield checkup.managed_namespaces(names)
     there = (*access.TENANT, *(access.JOBS if options.agent else ()))
     for name in names:
         yield await held(f"rights in {name}", there, name)
@@ -126,15 +126,15 @@ async def _in_velero(api: KubeApiClient, installation: Installation, place: str)
     point = f"rights in {place}"
     if await find(api, ObjectRef(NAMESPACE, None, place)) is None:
         return checkup.velero_is_absent(point, place)
-    return await _held(api, installation, point, access.VELERO, place)
+    return await _check_rights(api, installation, point, access.VELERO, place)
 
 
-async def _held(
+async def _check_rights(
     api: KubeApiClient, installation: Installation, point: str, accesses: Iterable[Access], namespace: str
 ) -> Finding:
     system = installation.namespace
     user = service_account_user(system, NAME)
-    wanted = [
+    desired = [
         (Right(verb, each.kind.group, each.resource, namespace, user), each.name)
         for each in accesses
         for verb in each.verbs
@@ -143,11 +143,11 @@ async def _held(
         "user": user,
         "groups": ["system:serviceaccounts", f"system:serviceaccounts:{system}", "system:authenticated"],
     }
-    return checkup.rights(point, len(wanted), await _missing(api, _ACCESS_REVIEW, subject, wanted), installation)
+    return checkup.rights(point, len(desired), await _missing(api, _ACCESS_REVIEW, subject, desired), installation)
 
 
 async def _missing(
-    api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], wanted: Sequence[tuple[Right, str]]
+    api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
     """Return the rights that the subject lacks, in their order; None if the user may not review them."""
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
@@ -160,14 +160,14 @@ async def _missing(
                 answers[number] = error
 
     async with anyio.create_task_group() as group:
-        for number, (right, name) in enumerate(wanted):
+        for number, (right, name) in enumerate(desired):
             group.start_soon(ask, number, right, name)
     errors = [answer for answer in answers.values() if isinstance(answer, OperatorError)]
     if errors and isinstance(errors[0], Forbidden):
         return None
     if errors:
         raise errors[0]
-    return [right for number, (right, _) in enumerate(wanted) if not answers[number]]
+    return [right for number, (right, _) in enumerate(desired) if not answers[number]]
 
 
 async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], right: Right, name: str) -> bool:

@@ -38,7 +38,7 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 
 @attrs.frozen
-class Change:
+class ObjectChange:
     """One object as it is and as it would be; None if it does not exist.
 
     `refused`: why the API server would refuse it.
@@ -57,7 +57,7 @@ class Difference:
     `is_held`: the control plane wrote the object, and its fields would be changed.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[ObjectChange, ...]
     decision: Decision
     present: Manifest
     is_held: bool = False
@@ -71,7 +71,7 @@ class DryRun:
 
     api: KubeApi
 
-    async def change(self, apply: Apply, live: Manifest | None, manager: str) -> Change:
+    async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
         """Return the change of an object; estimated without the server if the right to apply is missing."""
         try:
             after = await self.api.apply(
@@ -79,10 +79,10 @@ class DryRun:
             )
         # Permanent: the API server answers 500 for a field that the schema lacks (S-15).
         except (Conflict, Invalid, Permanent) as error:
-            return Change(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
+            return ObjectChange(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
         except (Forbidden, NotFound):  # no right, or a namespace that does not exist yet
-            return Change(apply.ref, live, overlaid(live or {}, apply.manifest))
-        return Change(apply.ref, live, after)
+            return ObjectChange(apply.ref, live, overlaid(live or {}, apply.manifest))
+        return ObjectChange(apply.ref, live, after)
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
@@ -93,29 +93,31 @@ async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
     # By force, since the user means to apply it. Other holders are reported separately.
     own = await dry_run.change(Apply(kind, manifest, force=True), await find(api, ref), CLI_MANAGER)
-    wanted = _as_stored(own, now)
+    desired = _as_stored(own, now)
     if own.refused:
-        return Difference((own,), Decision(), wanted)
-    decision, objects, afterwards = await _decided(api, kind, wanted, now, box)
+        return Difference((own,), Decision(), desired)
+    decision, objects, afterwards = await _decided(api, kind, desired, now, box)
     manager = FIELD_MANAGER if box is None else box.field_manager
     downstream = [await dry_run.change(apply, objects.get(apply.ref), manager) for apply in decision.applies]
-    created = [Change(create.ref, None, create.manifest) for create in decision.creates]
+    created = [ObjectChange(create.ref, None, create.manifest) for create in decision.creates]
     patched = [
-        Change(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
+        ObjectChange(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
         for patch in decision.patches
     ]
-    deleted = [Change(delete.ref, objects.get(delete.ref), None) for delete in (*decision.deletes, *afterwards.deletes)]
+    deleted = [
+        ObjectChange(delete.ref, objects.get(delete.ref), None) for delete in (*decision.deletes, *afterwards.deletes)
+    ]
     changes = (own, *patched, *downstream, *created, *deleted)
-    return Difference(changes, decision, wanted, _takes_from_control_plane(own), afterwards)
+    return Difference(changes, decision, desired, _takes_from_control_plane(own), afterwards)
 
 
-def _takes_from_control_plane(own: Change) -> bool:
+def _takes_from_control_plane(own: ObjectChange) -> bool:
     if own.before is None or get_path(own.before, "spec") == get_path(own.after, "spec"):
         return False
     return FIELD_MANAGER in other_holders(own.before, CLI_MANAGER, "spec")
 
 
-def _as_stored(own: Change, now: datetime) -> Manifest:
+def _as_stored(own: ObjectChange, now: datetime) -> Manifest:
     """Return the object that the operator would read; without a dry run, the API server's fields are filled in."""
     after = own.after or {}
     if metadata(after).get("uid"):
@@ -176,9 +178,9 @@ def _cluster_of(manifest: Manifest) -> str:
     return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
 
 
-def overlaid(live: Any, wanted: Any) -> Any:
+def overlaid(live: Any, desired: Any) -> Any:
     """Estimate the result of a server-side apply without a server: lists are replaced whole."""
-    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
-        return wanted
-    merged = {key: overlaid(live[key], wanted[key]) if key in wanted else live[key] for key in live}
-    return {**merged, **{key: value for key, value in wanted.items() if key not in live}}
+    if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
+        return desired
+    merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}
+    return {**merged, **{key: value for key, value in desired.items() if key not in live}}

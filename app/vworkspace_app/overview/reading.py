@@ -63,7 +63,7 @@ _LAST_EVENTS: Final = 5
 
 
 @attrs.frozen
-class Fleet:
+class OwnObjects:
     """Every object of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
 
     objects: tuple[tuple[Kind, Manifest], ...]
@@ -73,7 +73,7 @@ class Fleet:
 
 
 @attrs.frozen
-class Surroundings:
+class ObjectContext:
     """One object, the objects that carry its uid, and its last events, the oldest first."""
 
     kind: Kind
@@ -94,7 +94,7 @@ class Surroundings:
         return tree_of_marked(self.kind, self.manifest, self.objects)
 
 
-class Reader:
+class PermittedReader:
     """A reader that collects what it may not read."""
 
     def __init__(self, api: KubeApi) -> None:
@@ -143,41 +143,41 @@ class Reader:
             return ()
 
 
-async def read_fleet(
+async def read_own_objects(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
-) -> Fleet:
+) -> OwnObjects:
     """Return all objects of our kinds and those of boxes, in one namespace or all.
 
     Raises what `KubeApi.list` raises, except Forbidden.
     """
-    reader = Reader(api)
+    reader = PermittedReader(api)
     objects = [
         (kind, manifest) for kind in (*FLEET, *boxes) for manifest in await reader.all(kind, namespace=namespace)
     ]
-    return Fleet(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
+    return OwnObjects(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
 
 
-async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> Surroundings:
+async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
     """Return the object with the objects made for it; with a `box`, all that its decision reads.
 
     Raises what `KubeApi.list` raises, except Forbidden.
     """
-    reader, uid = Reader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
+    reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
     if kind == APPLICATION_INSTANCE:
-        await _made(reader, INSTANCE_UID, uid, objects)
+        await _read_children(reader, INSTANCE_UID, uid, objects)
         await _installed(reader, objects)
         await _runs(reader, manifest, objects)
     elif kind == OPERATION:
-        await _made(reader, OPERATION_UID, uid, objects)
+        await _read_children(reader, OPERATION_UID, uid, objects)
         await _pods(reader, objects)
     else:
         await _marked(reader, manifest, objects)
     snapshot = None if box is None else await reader.seen_by(box, manifest)
-    return Surroundings(kind, manifest, objects, await _events(reader, manifest), reader.unreadable, box, snapshot)
+    return ObjectContext(kind, manifest, objects, await _events(reader, manifest), reader.unreadable, box, snapshot)
 
 
-async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
+async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
     """Add the children of a box's or pure reconciler's object: of the kinds in its annotation, those with its uid."""
     uid = get_path(manifest, "metadata", "uid")
     for marks in MARKS_OF_PARENTS:
@@ -186,12 +186,12 @@ async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Mani
             into |= refs_of(kind, await reader.all(kind, selector=f"{marks.owner_uid}={uid}"))
 
 
-async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
+async def _read_children(reader: PermittedReader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
     for kind in MADE_KINDS:
         into |= refs_of(kind, await reader.all(kind, selector=f"{label}={uid}"))
 
 
-async def _installed(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
+async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:
     """Add the objects that Flux installed for the releases among `into`."""
     for release in [ref for ref in into if ref.kind == HELM_RELEASE]:
         selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
@@ -199,7 +199,7 @@ async def _installed(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
             into |= refs_of(kind, await reader.all(kind, selector=selector))
 
 
-async def _runs(reader: Reader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
+async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
     """Add the Operations on the instance."""
     name, namespace = (get_path(instance, "metadata", field) for field in ("name", "namespace"))
     operations = [
@@ -210,14 +210,14 @@ async def _runs(reader: Reader, instance: Manifest, into: dict[ObjectRef, Manife
     into |= refs_of(OPERATION, operations)
 
 
-async def _pods(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
+async def _pods(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:
     """Add the pods of the Jobs among `into`."""
     for job in [ref for ref in into if ref.kind == JOB]:
         pods = await reader.all(POD, namespace=job.namespace, selector=f"batch.kubernetes.io/job-name={job.name}")
         into |= refs_of(POD, pods)
 
 
-async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
+async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest, ...]:
     """Return the last few Events about the object; the API server keeps them for an hour."""
     uid = get_path(manifest, "metadata", "uid")
     about = [
@@ -225,10 +225,10 @@ async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
         for event in await reader.all(CORE_EVENT, namespace=get_path(manifest, "metadata", "namespace"))
         if get_path(event, "involvedObject", "uid") == uid
     ]
-    return tuple(sorted(about, key=happened)[-_LAST_EVENTS:])
+    return tuple(sorted(about, key=event_time)[-_LAST_EVENTS:])
 
 
-def happened(event: Manifest) -> str:
+def event_time(event: Manifest) -> str:
     """Return when an Event was last seen, in the Event's own format."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):

@@ -14,11 +14,11 @@ from rich.tree import Tree
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
-from vworkspace_app.overview.reading import Surroundings, happened
+from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_app.overview.screen import WIDEST
-from vworkspace_core.overview.data import counts
+from vworkspace_core.overview.data import state_counts
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
-from vworkspace_core.overview.replicas import AtWork, Workers, beats
+from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of
 
@@ -44,7 +44,7 @@ def console(width: int) -> Console:
     return Console(width=width, highlight=False, markup=False)
 
 
-def fleet_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
+def list_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
     """Return a line for each object; below one that is not well, why, the next check, and what would help."""
     shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
@@ -62,7 +62,7 @@ def _cells(summary: Summary, now: datetime) -> dict[str, str]:
     return {
         "NAMESPACE": summary.ref.namespace or "",
         "OBJECT": short(summary.ref),
-        "STATE": summary.stands,
+        "STATE": summary.state_text,
         "WANTED": summary.wanted,
         "DEPLOYED": summary.deployed,
         "SINCE": age(summary.since, now),
@@ -121,7 +121,7 @@ def _is_well(summary: Summary) -> bool:
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> str:
     """Return how many objects are in which state, which operators are at work, and what could not be read."""
-    told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
+    told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
     lines += operator_lines(workers, now)
@@ -145,7 +145,7 @@ def operator_lines(workers: Workers, now: datetime) -> list[str]:
 
 
 def _without_lease(heartbeat: datetime | None, now: datetime) -> str:
-    if beats(heartbeat, now):
+    if is_alive(heartbeat, now):
         return f"at work without leader election, last heartbeat {age(heartbeat, now)} ago"
     last = "no Lease and no heartbeat" if heartbeat is None else f"no Lease, last heartbeat {age(heartbeat, now)} ago"
     return f"NONE SEEN ({last}); check with: vworkspace-operator check"
@@ -158,7 +158,7 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
     return f"NONE RUNS; {heard}, and {otherwise}"
 
 
-def object_report(branch: Branch, around: Surroundings, now: datetime) -> RenderableType:
+def object_report(branch: Branch, around: ObjectContext, now: datetime) -> RenderableType:
     """Return the report on one object: who requested it, the tree, its events, and what helps."""
     parts: list[RenderableType] = [Text(f"Source: {origin_of(around.manifest)}"), _tree(branch, now)]
     if branch.summary.next_look:
@@ -237,7 +237,7 @@ def _events(events: Sequence[Manifest], said: str, commands: Sequence[str], now:
 
 
 def _since(event: Manifest, now: datetime) -> str:
-    text = happened(event)
+    text = event_time(event)
     return age(parse_time(text), now) if text else ""
 
 

@@ -8,7 +8,7 @@ import anyio
 from purekube.apimachinery.errors import Expired, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.ports import KubeApi, WatchEventType
-from vworkspace_app.overview.reading import FLEET, Fleet, Reader
+from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
 _GATHER: Final = 0.2
 """The seconds for which changes are gathered before they are shown."""
@@ -17,7 +17,7 @@ _PAUSE: Final = 1.0
 """The seconds before a broken watch is begun again."""
 
 
-class Following:
+class FollowedObjects:
     """Objects by reference, kept up to date by watches."""
 
     def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
@@ -29,7 +29,7 @@ class Following:
         self._troubles: dict[Kind, str] = {}
         self._heard = anyio.Event()
 
-    async def run(self, show: Callable[[Fleet], None]) -> None:
+    async def run(self, show: Callable[[OwnObjects], None]) -> None:
         """Show the fleet at once and after each change, until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
@@ -40,13 +40,13 @@ class Following:
                 self._heard = anyio.Event()
                 show(await self._fleet())
 
-    async def _fleet(self) -> Fleet:
-        reader = Reader(self._api)
+    async def _fleet(self) -> OwnObjects:
+        reader = PermittedReader(self._api)
         leases = await reader.leases(self._system_namespace)
         objects = [
             (ref.kind, self._objects[ref]) for kind in self._kinds for ref in sorted(self._objects) if ref.kind == kind
         ]
-        return Fleet(tuple(objects), leases, (*self._troubles.values(), *reader.unreadable))
+        return OwnObjects(tuple(objects), leases, (*self._troubles.values(), *reader.unreadable))
 
     async def _forever(self, kind: Kind) -> None:
         while True:

@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube_run.process.places import address_of
+from purekube_run.process.connection_limit import address_of
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Unanswered
 from vworkspace_app.page.tokens import LONGEST, REFILL_SECONDS, Allowances, may_be_token
@@ -66,7 +66,7 @@ class PasswordAccess:
         return PlainTextResponse("the admin token is required, as the password\n", 401, headers=_ASK_ADMIN)
 
 
-class Verdict(Enum):
+class TokenReview(Enum):
     """The result of judging a token."""
 
     ALLOWED = "it may look"
@@ -77,7 +77,7 @@ class Verdict(Enum):
 
 @attrs.frozen
 class _Remembered:
-    verdict: Verdict
+    verdict: TokenReview
     until: float
 
 
@@ -108,19 +108,19 @@ class TokenAccess:
         except (OperatorError, Unanswered):
             return PlainTextResponse("the API server cannot be asked who you are\n", 503)
         match verdict:
-            case Verdict.ALLOWED:
+            case TokenReview.ALLOWED:
                 return None
-            case Verdict.UNKNOWN:
+            case TokenReview.UNKNOWN:
                 return PlainTextResponse("the API server does not know this token\n", 401, headers=_ASK)
-            case Verdict.UNJUDGED:
+            case TokenReview.UNJUDGED:
                 text = "too many unknown tokens come from your address: try again in a moment\n"
                 return PlainTextResponse(text, 429, headers={"retry-after": f"{REFILL_SECONDS:.0f}"})
-            case Verdict.FORBIDDEN:
+            case TokenReview.FORBIDDEN:
                 return PlainTextResponse(f"you may not get {PATH}: a ClusterRole has to allow it\n", 403)
             case _:
                 assert_never(verdict)
 
-    async def _verdict(self, token: str, address: str) -> Verdict:
+    async def _verdict(self, token: str, address: str) -> TokenReview:
         """Return the cached verdict, or a fresh one from the API server."""
         key, now = hashlib.sha256(token.encode()).digest(), self._monotonic()
         verdict = self._known.get(key, now) or self._unknown.get(key, now)
@@ -129,13 +129,13 @@ class TokenAccess:
         if self._ask is None or self._reviews is None:
             raise Unanswered("the operator starts")
         if not self._allowances.take(address, now):
-            return Verdict.UNJUDGED
+            return TokenReview.UNJUDGED
         self._limit = self._limit or anyio.CapacityLimiter(_AT_ONCE)
         async with self._limit:
             verdict = await self._ask(partial(judged, self._reviews, token))
-        memory = self._unknown if verdict is Verdict.UNKNOWN else self._known
+        memory = self._unknown if verdict is TokenReview.UNKNOWN else self._known
         memory.keep(key, _Remembered(verdict, self._monotonic() + self._seconds))
-        if verdict is not Verdict.UNKNOWN:
+        if verdict is not TokenReview.UNKNOWN:
             self._allowances.give_back(address, self._monotonic())
         return verdict
 
@@ -146,7 +146,7 @@ class _Memory:
     def __init__(self) -> None:
         self._verdicts: OrderedDict[bytes, _Remembered] = OrderedDict()
 
-    def get(self, key: bytes, now: float) -> Verdict | None:
+    def get(self, key: bytes, now: float) -> TokenReview | None:
         remembered = self._verdicts.get(key)
         return remembered.verdict if remembered is not None and now < remembered.until else None
 
@@ -157,11 +157,11 @@ class _Memory:
             self._verdicts.popitem(last=False)
 
 
-async def judged(reviews: Reviews, token: str) -> Verdict:
+async def judged(reviews: Reviews, token: str) -> TokenReview:
     """Ask the API server whose the token is, and whether that user may look. Raises OperatorError."""
-    known = await reviews.review(_asked(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
+    known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
-        return Verdict.UNKNOWN
+        return TokenReview.UNKNOWN
     user = get_path(known, "status", "user") or {}
     spec = {
         "user": user.get("username"),
@@ -171,11 +171,11 @@ async def judged(reviews: Reviews, token: str) -> Verdict:
         "nonResourceAttributes": {"path": PATH, "verb": "get"},
     }
     spec = {name: value for name, value in spec.items() if value}
-    allowed = await reviews.review(_asked(ACCESS_REVIEW, spec), kind=ACCESS_REVIEW)
-    return Verdict.ALLOWED if get_path(allowed, "status", "allowed") is True else Verdict.FORBIDDEN
+    allowed = await reviews.review(_review_manifest(ACCESS_REVIEW, spec), kind=ACCESS_REVIEW)
+    return TokenReview.ALLOWED if get_path(allowed, "status", "allowed") is True else TokenReview.FORBIDDEN
 
 
-def _asked(kind: Kind, spec: dict[str, Any]) -> Manifest:
+def _review_manifest(kind: Kind, spec: dict[str, Any]) -> Manifest:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.overview.picture import Picture, PictureNode
+from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode
 
 NODE_WIDTH: Final = 224
 NODE_HEIGHT: Final = 74
@@ -24,7 +24,7 @@ _MOST_ABREAST: Final = 5
 class PlacedNode:
     """A node with its upper left corner."""
 
-    node: PictureNode
+    node: ObjectGraphNode
     x: int
     y: int
 
@@ -48,10 +48,10 @@ class Drawing:
     fits: bool
 
 
-def drawing_of(picture: Picture) -> Drawing:
+def drawing_of(object_graph: ObjectGraph) -> Drawing:
     """Return the positions of everything in a graph."""
-    down = picture.rows <= _MOST_ABREAST < picture.columns
-    across, along = (picture.rows, picture.columns) if down else (picture.columns, picture.rows)
+    down = object_graph.rows <= _MOST_ABREAST < object_graph.columns
+    across, along = (object_graph.rows, object_graph.columns) if down else (object_graph.columns, object_graph.rows)
     step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)
     at = {
         node.id: PlacedNode(
@@ -59,9 +59,9 @@ def drawing_of(picture: Picture) -> Drawing:
             _PADDING + (node.row if down else node.column) * step_x,
             _PADDING + (node.column if down else node.row) * step_y,
         )
-        for node in picture.nodes
+        for node in object_graph.nodes
     }
-    lines = (Line(_path(at[edge.source], at[edge.target], down=down), edge.is_open) for edge in picture.edges)
+    lines = (Line(_path(at[edge.source], at[edge.target], down=down), edge.is_open) for edge in object_graph.edges)
     return Drawing(
         across * step_x - (step_x - NODE_WIDTH) + 2 * _PADDING,
         along * step_y - (step_y - NODE_HEIGHT) + 2 * _PADDING,

@@ -13,14 +13,14 @@ import anyio.lowlevel
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.informer.changes import CacheChange
 from purekube_run.controller.informer import InformerRunner
-from vworkspace_core.overview.fleet import FleetRow, row_of
+from vworkspace_core.overview.object_list import ListRow, row_of
 
 _TOGETHER: Final = 32
 """The number of rows that are made before other tasks get a turn."""
 IDLE_SECONDS: Final = 300.0
 
 
-class FleetIndex:
+class ListIndex:
     """The rows of the objects that `informers` hold, built on demand.
 
     `is_watched` returns whether a browser follows the page.
@@ -32,14 +32,14 @@ class FleetIndex:
         self._informers = {runner.kind: runner for runner in informers}
         self._is_watched = is_watched
         self._idle = idle
-        self._rows: dict[ObjectRef, FleetRow] | None = None
+        self._rows: dict[ObjectRef, ListRow] | None = None
         self._stale: dict[ObjectRef, None] = {}
         self._turn = anyio.Lock()
         self._sleep: asyncio.TimerHandle | None = None
         for runner in self._informers.values():
             runner.subscribe(self._changed)
 
-    async def rows(self) -> tuple[FleetRow, ...]:
+    async def rows(self) -> tuple[ListRow, ...]:
         """Return all rows, as the caches are now."""
         async with self._turn:
             if self._rows is None:
@@ -53,7 +53,7 @@ class FleetIndex:
             self._put_off_sleep()
             return tuple(rows.values())
 
-    def _take(self, rows: dict[ObjectRef, FleetRow], ref: ObjectRef) -> None:
+    def _take(self, rows: dict[ObjectRef, ListRow], ref: ObjectRef) -> None:
         manifest = self._informers[ref.kind].store.get(ref.namespace, ref.name)
         if manifest is None:
             rows.pop(ref, None)

@@ -8,9 +8,9 @@ import attrs
 
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator import timeline_part
-from vworkspace_app.page.screens import Heard, Part, Screen, Tab
-from vworkspace_core.overview.ledger import MOST_LINES, JobLine, event_entry, job_entries, job_line
-from vworkspace_core.overview.timeline import TimelineEntry, newest
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
+from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 
 _EVERY: Final = 1.0
 
@@ -44,7 +44,7 @@ class JobsPage:
         if path != self.path:
             return None
         lines, events = await self._ask(self._look)
-        entries = newest(chain(events, (entry for line in lines for entry in job_entries(line))))
+        entries = last_entries(chain(events, (entry for line in lines for entry in job_entries(line))))
         counts: dict[str, int] = {}
         for line in lines:
             counts[line.state] = counts.get(line.state, 0) + 1
@@ -52,7 +52,7 @@ class JobsPage:
         return Screen(
             "Control plane",
             "jobs",
-            (Part("jobs", "jobs.html", filled), timeline_part(entries, frozenset())),
+            (ScreenPart("jobs", "jobs.html", filled), timeline_part(entries, frozenset())),
             every=_EVERY,
         )
 

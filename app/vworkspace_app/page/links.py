@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from purekube.apimachinery.manifest import ObjectRef
-from vworkspace_core.overview.fleet import FleetQuery
+from vworkspace_core.overview.object_list import ListQuery
 
 OBJECT: Final = "/object/"
 EVENTS: Final = "/events"
@@ -20,16 +20,16 @@ def object_path(ref: ObjectRef) -> str:
     return OBJECT + "/".join(quote(part, safe="") for part in parts)
 
 
-def fleet_query(query: Mapping[str, str]) -> FleetQuery:
+def list_query(query: Mapping[str, str]) -> ListQuery:
     """Return the filters of an address; a page number that is invalid becomes 1."""
     page = query.get("page", "")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
-    return FleetQuery(
+    return ListQuery(
         query.get("kind", ""), query.get("state", ""), query.get("namespace", ""), query.get("q", ""), number
     )
 
 
-def fleet_path(query: FleetQuery, **changes: str | int) -> str:
+def list_path(query: ListQuery, **changes: str | int) -> str:
     """Return the address of the fleet with some filters changed; changed filters begin at page 1."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",

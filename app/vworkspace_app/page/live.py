@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from vworkspace_app.page.rendering import RenderedScreen, Renderer
-from vworkspace_app.page.screens import Screen, Source, Unanswered
+from vworkspace_app.page.screens import Screen, ScreenSource, Unanswered
 
 MOST_FOLLOWERS: Final = 32
 GATHER_SECONDS: Final = 0.5
@@ -47,7 +47,7 @@ class _View:
 class Followers:
     """The followers of one site. Used on the loop that serves it; changes may come from any thread."""
 
-    def __init__(self, source: Source, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:
+    def __init__(self, source: ScreenSource, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:
         self._source = source
         self._renderer = renderer
         self._most = most

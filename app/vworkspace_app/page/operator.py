@@ -21,24 +21,24 @@ from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import drawing_of
-from vworkspace_app.page.index import FleetIndex
-from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, fleet_query
+from vworkspace_app.page.index import ListIndex
+from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, list_query
 from vworkspace_app.page.loops import OtherLoop
-from vworkspace_app.page.screens import Heard, Part, Screen, Tab
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
 from vworkspace_app.page.surroundings import (
     CachedObject,
-    fleet_informers,
+    list_informers,
     of_composite,
     of_controller,
     of_own_kind,
 )
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.overview.fleet import FleetRow, FleetView, fleet_view, told
-from vworkspace_core.overview.picture import picture_of_parent, picture_of_tree, walk
+from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
+from vworkspace_core.overview.object_list import ListRow, ListView, list_view, redacted_summary
+from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import summary_of
-from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, newest
-from vworkspace_core.overview.tone import Tone, tone_of
+from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
 from vworkspace_core.overview.tree import origin_of, tree_of
 
 _TABS: Final = (
@@ -47,12 +47,17 @@ _TABS: Final = (
     Tab("operator", "Operator", "operator"),
 )
 _EVERY: Final = 2.0
-_OUTCOMES: Final = {"succeeded": Tone.GOOD, "noop": Tone.QUIET, "conflict": Tone.BAD, "failed": Tone.BAD}
+_OUTCOMES: Final = {
+    "succeeded": Severity.GOOD,
+    "noop": Severity.QUIET,
+    "conflict": Severity.BAD,
+    "failed": Severity.BAD,
+}
 _CONNECTIONS: Final = {
-    Connectivity.CONNECTED: Tone.GOOD,
-    Connectivity.UNKNOWN: Tone.QUIET,
-    Connectivity.UNREACHABLE: Tone.BAD,
-    Connectivity.REJECTED: Tone.BAD,
+    Connectivity.CONNECTED: Severity.GOOD,
+    Connectivity.UNKNOWN: Severity.QUIET,
+    Connectivity.UNREACHABLE: Severity.BAD,
+    Connectivity.REJECTED: Severity.BAD,
 }
 
 
@@ -63,7 +68,7 @@ class _Attached:
     components: Components
     clock: Clock
     ask: OtherLoop
-    index: FleetIndex
+    index: ListIndex
 
 
 class OperatorPage:
@@ -80,7 +85,7 @@ class OperatorPage:
 
     def attach(self, components: Components, clock: Clock) -> None:
         """Look at these components from now on. Call it once, on their loop, before anything runs."""
-        index = FleetIndex(fleet_informers(components), is_watched=lambda: bool(self._heard))
+        index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
         self._attached = _Attached(components, clock, OtherLoop(), index)
         for runner in (*components.informers, *components.further):
             if runner.kind != CUSTOM_RESOURCE_DEFINITION:
@@ -107,7 +112,7 @@ class OperatorPage:
         if not is_known:
             return None
         if self._attached is None:
-            return Screen("Starting", "", (Part("starting", "starting.html"),), every=_EVERY)
+            return Screen("Starting", "", (ScreenPart("starting", "starting.html"),), every=_EVERY)
         match path:
             case "/":
                 return await self._fleet(self._attached, query)
@@ -119,18 +124,18 @@ class OperatorPage:
                 return await self._object(self._attached, path)
 
     async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> Screen:
-        view = fleet_view(await at.ask(at.index.rows), fleet_query(query))
-        return fleet_screen(view)
+        view = list_view(await at.ask(at.index.rows), list_query(query))
+        return list_screen(view)
 
     async def _timeline(self, at: _Attached) -> Screen:
         async def look() -> tuple[list[TimelineEntry], list[TimelineEntry]]:
             rows = sorted(await at.index.rows(), key=_moved, reverse=True)[:MOST]
-            found = [one for row in rows for one in _entries(at.components, row.ref)]
+            found = [entry for row in rows for entry in _entries(at.components, row.ref)]
             return found, list(_job_entries(at.components.agent))
 
         conditions, jobs = await at.ask(look)
         linked = await at.ask(partial(_linked, at.components))
-        return Screen("Timeline", "timeline", (timeline_part(newest([*conditions, *jobs]), linked),))
+        return Screen("Timeline", "timeline", (timeline_part(last_entries([*conditions, *jobs]), linked),))
 
     async def _object(self, at: _Attached, path: str) -> Screen | None:
         parts = [unquote(part) for part in path.removeprefix(OBJECT).split("/")]
@@ -144,25 +149,25 @@ class OperatorPage:
         return None if found is None else object_screen(found, linked, at.clock.now())
 
     async def _operator(self, at: _Attached) -> Screen:
-        async def look() -> tuple[Part, ...]:
+        async def look() -> tuple[ScreenPart, ...]:
             return tuple(_parts_of_operator(at.components))
 
         return Screen("Operator", "operator", await at.ask(look), every=_EVERY)
 
 
-def _moved(row: FleetRow) -> tuple[bool, Any]:
+def _moved(row: ListRow) -> tuple[bool, Any]:
     return (row.moved is not None, row.moved)
 
 
 def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
-    for runner in fleet_informers(components):
+    for runner in list_informers(components):
         if runner.kind == ref.kind and (manifest := runner.store.get(ref.namespace, ref.name)) is not None:
             yield from entries_of(ref.kind, manifest)
 
 
 async def _linked(components: Components) -> frozenset[Kind]:
     """Return the kinds whose objects have a page."""
-    return frozenset(runner.kind for runner in fleet_informers(components))
+    return frozenset(runner.kind for runner in list_informers(components))
 
 
 async def _cached(components: Components, resource: str, namespace: str | None, name: str) -> CachedObject | None:
@@ -181,7 +186,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 # --- the parts of screens --------------------------------------------------------------------------------------------
 
 
-def fleet_screen(view: FleetView) -> Screen:
+def list_screen(view: ListView) -> Screen:
     """Return filters with counts, and a page of rows."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
@@ -190,29 +195,29 @@ def fleet_screen(view: FleetView) -> Screen:
         "Fleet",
         "fleet",
         (
-            Part("states", "fleet_states.html", {"view": view}),
-            Part("filters", "fleet_filters.html", {"view": view}),
-            Part("rows", "fleet_rows.html", {"found": view.found, "total": view.total}, "fleet_row.html", rows),
-            Part("pages", "fleet_pages.html", {"view": view}),
+            ScreenPart("states", "list_states.html", {"view": view}),
+            ScreenPart("filters", "list_filters.html", {"view": view}),
+            ScreenPart("rows", "list_rows.html", {"found": view.found, "total": view.total}, "list_row.html", rows),
+            ScreenPart("pages", "list_pages.html", {"view": view}),
         ),
     )
 
 
-def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
+def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
     """Return the state of one object, its graph with the same as a list, and its timeline."""
-    kind, manifest = found.kind, found.manifest
-    summary, origin = told(summary_of(kind, manifest)), origin_of(manifest)
-    if found.composite is not None and found.observed is not None:
-        picture = picture_of_parent(found.composite, manifest, found.observed, now)
+    kind, manifest = cached_object.kind, cached_object.manifest
+    summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
+    if cached_object.composite is not None and cached_object.observed is not None:
+        object_graph = graph_of_parent(cached_object.composite, manifest, cached_object.observed, now)
     else:
-        picture = picture_of_tree(tree_of(kind, manifest, found.objects), origin)
+        object_graph = graph_of_tree(tree_of(kind, manifest, cached_object.objects), origin)
     ref = ref_of(manifest, kind)
     entries = [*entries_of(kind, manifest)]
-    entries += [one for other, live in found.objects.items() for one in entries_of(other.kind, live)]
-    namespaces = {one.namespace or "" for one in (ref, *found.objects)}
+    entries += [entry for other, live in cached_object.objects.items() for entry in entries_of(other.kind, live)]
+    namespaces = {one.namespace or "" for one in (ref, *cached_object.objects)}
     head = {
         "summary": summary,
-        "tone": tone_of(summary.state),
+        "severity": severity_of(summary.state),
         "origin": safe(str(origin)),
         "generation": metadata(manifest).get("generation"),
     }
@@ -220,41 +225,45 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
         f"{kind.kind} {ref.name}",
         "fleet",
         (
-            Part("head", "object_head.html", head),
-            Part("graph", "object_graph.html", {"picture": picture, "drawing": drawing_of(picture)}),
-            Part("nodes", "object_nodes.html", {"nodes": list(walk(picture)), "linked": linked}),
-            timeline_part(newest(entries), linked),
+            ScreenPart("head", "object_head.html", head),
+            ScreenPart(
+                "graph", "object_graph.html", {"object_graph": object_graph, "drawing": drawing_of(object_graph)}
+            ),
+            ScreenPart("nodes", "object_nodes.html", {"nodes": list(walk(object_graph)), "linked": linked}),
+            timeline_part(last_entries(entries), linked),
         ),
         scope=frozenset(namespaces) if "" not in namespaces else None,
     )
 
 
-def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Part:
+def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> ScreenPart:
     """Return the part of a screen that shows a timeline, the newest entry first."""
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
     filled = {"days": days, "most": MOST, "count": len(entries), "linked": linked}
-    return Part("timeline", "timeline.html", filled)
+    return ScreenPart("timeline", "timeline.html", filled)
 
 
 def _job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
     for job in agent.settled if agent is not None else ():
-        tone = _OUTCOMES.get(job.outcome, Tone.QUIET)
+        severity = _OUTCOMES.get(job.outcome, Severity.QUIET)
         yield TimelineEntry(
-            job.at, safe(f"job {job.id}: {job.outcome}"), tone, safe(f"{job.about} {job.error}".strip())
+            job.at, safe(f"job {job.id}: {job.outcome}"), severity, safe(f"{job.about} {job.error}".strip())
         )
 
 
-def _parts_of_operator(components: Components) -> Iterator[Part]:
+def _parts_of_operator(components: Components) -> Iterator[ScreenPart]:
     agent = components.agent
-    yield Part("connection", "operator_connection.html", {"connection": _connection(agent), "tones": _CONNECTIONS})
-    yield Part("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
-    yield Part(
+    yield ScreenPart(
+        "connection", "operator_connection.html", {"connection": _connection(agent), "severities": _CONNECTIONS}
+    )
+    yield ScreenPart("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
+    yield ScreenPart(
         "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
     )
-    yield Part("informers", "operator_informers.html", {"informers": _informers(components)})
-    yield Part(
+    yield ScreenPart("informers", "operator_informers.html", {"informers": _informers(components)})
+    yield ScreenPart(
         "jobs",
         "operator_jobs.html",
         {"jobs": _jobs(agent), "settled": list(_job_entries(agent)), "has_agent": agent is not None},
@@ -308,18 +317,18 @@ def _informers(components: Components) -> list[dict[str, Any]]:
                 "kilobytes": stats.bytes // 1024,
                 "trouble": "" if is_missing else safe(trouble),  # an engine that is not installed is no trouble
                 "failures": failures,
-                "tone": _tone_of(stats, bool(trouble)),
+                "severity": _severity_of(stats, bool(trouble)),
             }
         )
     return found
 
 
-def _tone_of(stats: InformerStats, in_trouble: bool) -> Tone:
+def _severity_of(stats: InformerStats, in_trouble: bool) -> Severity:
     if stats.phase is InformerPhase.MISSING:
-        return Tone.QUIET
+        return Severity.QUIET
     if in_trouble:
-        return Tone.BAD
-    return Tone.GOOD if stats.has_synced else Tone.MOVING
+        return Severity.BAD
+    return Severity.GOOD if stats.has_synced else Severity.MOVING
 
 
 def _jobs(agent: Agent | None) -> list[dict[str, Any]]:

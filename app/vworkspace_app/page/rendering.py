@@ -13,12 +13,18 @@ from markupsafe import Markup
 
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app import VERSION
-from vworkspace_app.page.links import fleet_path, object_path, root_of
-from vworkspace_app.page.screens import Part, Screen, Tab
+from vworkspace_app.page.links import list_path, object_path, root_of
+from vworkspace_app.page.screens import Screen, ScreenPart, Tab
+from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import OverviewState
-from vworkspace_core.overview.tone import Tone, tone_of
 
-_SIGNS: Final = {Tone.BAD: "▲", Tone.WAITING: "◆", Tone.MOVING: "◌", Tone.GOOD: "●", Tone.QUIET: "○"}
+_SIGNS: Final = {
+    Severity.BAD: "▲",
+    Severity.WAITING: "◆",
+    Severity.MOVING: "◌",
+    Severity.GOOD: "●",
+    Severity.QUIET: "○",
+}
 """A shape next to each word, for people who do not see colour."""
 
 ASSETS: Final = {
@@ -87,8 +93,8 @@ class Renderer:
             "clip": clip, "iso": format_time, "moment": _moment, "query": urlencode, "object_path": object_path,
         }  # fmt: skip
         self._environment.globals |= {
-            "site": name, "tabs": tabs, "version": VERSION, "assets": version, "fleet_path": fleet_path,
-            "sign": _SIGNS.__getitem__, "view_tones": {state.value: tone_of(state) for state in OverviewState},
+            "site": name, "tabs": tabs, "version": VERSION, "assets": version, "list_path": list_path,
+            "sign": _SIGNS.__getitem__, "view_severities": {state.value: severity_of(state) for state in OverviewState},
         }  # fmt: skip
 
     def screen(self, screen: Screen, path: str) -> RenderedScreen:
@@ -110,7 +116,7 @@ class Renderer:
         """Return a document that holds one message: an error, and what to do."""
         return self._environment.get_template("message.html").render(root=root_of(path), title=title, text=text)
 
-    def _part(self, part: Part, root: str) -> RenderedPart:
+    def _part(self, part: ScreenPart, root: str) -> RenderedPart:
         template = self._environment.get_template(part.template)
         fixed = {"root": root, "id": part.id, **part.context}
         if not part.item_template:

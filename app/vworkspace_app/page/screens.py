@@ -7,7 +7,7 @@ import attrs
 
 
 @attrs.frozen
-class Part:
+class ScreenPart:
     """A piece of a screen with an id of its own: a template and what it is filled with.
 
     With `items` it holds a list: each item has an id, is drawn by `item_template`, and is replaced alone while the
@@ -31,7 +31,7 @@ class Screen:
 
     title: str
     tab: str
-    parts: tuple[Part, ...]
+    parts: tuple[ScreenPart, ...]
     scope: frozenset[str] | None = None
     every: float | None = None
 
@@ -49,7 +49,7 @@ Heard: TypeAlias = Callable[[str | None], None]
 """A callback for a change in a namespace (None: cluster-wide), called in any thread. Must not block."""
 
 
-class Source(Protocol):
+class ScreenSource(Protocol):
     """A source of screens for a site."""
 
     @property
@@ -70,10 +70,10 @@ class Unanswered(Exception):
     """An error: the loop that owns the data does not answer in time."""
 
 
-class Several:
-    """`Source` made of several: the first that has a screen shows it."""
+class CombinedSource:
+    """`ScreenSource` made of several: the first that has a screen shows it."""
 
-    def __init__(self, *sources: Source) -> None:
+    def __init__(self, *sources: ScreenSource) -> None:
         self._sources = sources
 
     @property

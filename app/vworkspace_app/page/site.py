@@ -17,11 +17,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from purekube_run.process.places import address_of
+from purekube_run.process.connection_limit import address_of
 from vworkspace_app.page.links import EVENTS
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
-from vworkspace_app.page.screens import Source, Unanswered
+from vworkspace_app.page.screens import ScreenSource, Unanswered
 
 _log = structlog.get_logger("page")
 
@@ -42,7 +42,7 @@ HEADERS: Final = {
 }
 
 
-class Access(Protocol):
+class ViewerRule(Protocol):
     """A rule for who may look."""
 
     async def refusal(self, request: Request) -> Response | None:
@@ -91,7 +91,11 @@ class Site:
     """One source, drawn and served. `hide` masks secrets in all text that leaves."""
 
     def __init__(
-        self, source: Source, name: str, access: Access | None = None, hide: Callable[[str], str] = lambda text: text
+        self,
+        source: ScreenSource,
+        name: str,
+        access: ViewerRule | None = None,
+        hide: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._source = source
         self._access = access or KnownHosts()

@@ -16,7 +16,7 @@ from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.outline import is_outline
 from purekube.controller.informer.store import ObjectStore
-from purekube.reconcilers.controllers import Promise, promises_of
+from purekube.reconcilers.controllers import Feature, features_of
 from purekube_run.composites.caches import OWNER
 from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.informer import InformerRunner
@@ -120,9 +120,13 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
     return CachedObject(own.kind, manifest, found)
 
 
-def fleet_informers(components: Components) -> Iterator[InformerRunner]:
+def list_informers(components: Components) -> Iterator[InformerRunner]:
     """Return the informers of the kinds that have rows: our own, and those whose status a controller here writes."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
-    found += [one.informers.find(one.composite.kind) for one in components.composites]
-    found += [one.watches.own for one in components.controllers if Promise.CONDITIONS in promises_of(one.controller)]
+    found += [composite.informers.find(composite.composite.kind) for composite in components.composites]
+    found += [
+        controller.watches.own
+        for controller in components.controllers
+        if Feature.CONDITIONS in features_of(controller.controller)
+    ]
     return (runner for runner in found if runner is not None)

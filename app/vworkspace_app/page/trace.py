@@ -6,8 +6,8 @@ from typing import Final
 import attrs
 
 from vworkspace_app.page.drawing import drawing_of
-from vworkspace_app.page.screens import Heard, Part, Screen, Tab
-from vworkspace_core.overview.picture import walk
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_core.overview.object_graph import walk
 from vworkspace_core.overview.trace import Trace
 
 _TABS: Final = (Tab("trace", "Trace", ""),)
@@ -42,10 +42,16 @@ class TracePage:
             self.trace.title,
             "trace",
             (
-                Part("slider", "trace_slider.html", {"number": number, "last": last}),
-                Part("moment", "trace_moment.html", {"number": number, "last": last, "moment": moment}),
-                Part("graph", "object_graph.html", {"picture": moment.picture, "drawing": drawing_of(moment.picture)}),
-                Part("nodes", "object_nodes.html", {"nodes": list(walk(moment.picture)), "linked": frozenset()}),
-                Part("told", "trace_told.html", {"moments": before}),
+                ScreenPart("slider", "trace_slider.html", {"number": number, "last": last}),
+                ScreenPart("moment", "trace_moment.html", {"number": number, "last": last, "moment": moment}),
+                ScreenPart(
+                    "graph",
+                    "object_graph.html",
+                    {"object_graph": moment.object_graph, "drawing": drawing_of(moment.object_graph)},
+                ),
+                ScreenPart(
+                    "nodes", "object_nodes.html", {"nodes": list(walk(moment.object_graph)), "linked": frozenset()}
+                ),
+                ScreenPart("told", "trace_reports.html", {"moments": before}),
             ),
         )

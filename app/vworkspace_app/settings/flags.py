@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from vworkspace_app.settings.shapes import SWITCH, TEXT, Setting
+from vworkspace_app.settings.setting_types import SWITCH, TEXT, Setting
 from vworkspace_app.settings.table import SETTINGS
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -38,12 +38,12 @@ def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
     for row in rows:
         about = Parameter(name=row.flags if row.also else None, help=f"{row.about} {_hint(row)}".rstrip())
         # Flags are text: so the table reads flags, variables and the file alike, and reports all problems at once.
-        kind: Any = Annotated[bool | None, about] if row.shape is SWITCH else Annotated[str | None, about]
+        kind: Any = Annotated[bool | None, about] if row.setting_type is SWITCH else Annotated[str | None, about]
         yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def _hint(row: Setting) -> str:
     """Return what a flag takes, and its default: `(between 1 and 64; default 4)`."""
-    hints = [] if row.shape in (SWITCH, TEXT) else [row.shape.about]
+    hints = [] if row.setting_type in (SWITCH, TEXT) else [row.setting_type.about]
     hints += [f"default {row.shown_default}"] if row.shown_default else []
     return f"({'; '.join(hints)})" if hints else ""

@@ -14,7 +14,7 @@ import attrs
 from purekube.apimachinery.secret_material import redact
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_values
-from vworkspace_app.settings.shapes import Setting
+from vworkspace_app.settings.setting_types import Setting
 from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
@@ -38,7 +38,7 @@ class Loaded:
 
 
 @attrs.frozen
-class _Said:
+class _SettingText:
     """A text with its origin."""
 
     text: str
@@ -57,18 +57,18 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
     origins: dict[str, str] = {}
     given: set[str] = set()
     for row in SETTINGS:
-        said = _said(row, flags, environ, filed)
-        origins[row.name] = said.origin if said else "default"
-        if said is None:
+        setting_text = _setting_text(row, flags, environ, filed)
+        origins[row.name] = setting_text.origin if setting_text else "default"
+        if setting_text is None:
             continue
-        given |= {row.name} if said.text else set()
+        given |= {row.name} if setting_text.text else set()
         try:
-            values[row.name] = row.shape.read(said.text)
+            values[row.name] = row.setting_type.read(setting_text.text)
         except ValueError as error:
             # A text that begins like a flag is quoted, so that neither a reader nor the redaction of `-pPASSWORD`
             # mistakes it.
-            shown = f"'{said.text}'" if said.text.startswith("-") else said.text
-            problems.append(f"{said.origin} {shown}: {error}")
+            shown = f"'{setting_text.text}'" if setting_text.text.startswith("-") else setting_text.text
+            problems.append(f"{setting_text.origin} {shown}: {error}")
     settings = RunSettings(**values)
     problems += (*clashes(given, settings), *inconsistencies(settings))
     if problems:
@@ -76,31 +76,31 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
     return Loaded(settings, origins)
 
 
-def _said(
-    row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _Said]
-) -> _Said | None:
+def _setting_text(
+    row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _SettingText]
+) -> _SettingText | None:
     """Return the text for one setting, with its origin."""
-    given = flags.get(row.name)
-    if given is not None:
-        return _Said(_text(given), row.flag)
+    flag = flags.get(row.name)
+    if flag is not None:
+        return _SettingText(_text(flag), row.flag)
     for variable in row.variables:
         if environ.get(variable):
-            return _Said(environ[variable], variable)
+            return _SettingText(environ[variable], variable)
     return filed.get(row.name)
 
 
-def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
+def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
     """Return the values of the file, by name; add problems with its keys to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
-    values: dict[str, _Said] = {}
+    values: dict[str, _SettingText] = {}
     for key, value in _mapping(file).items():
         origin = f"{file}: {key}"
         if key not in rows:
-            problems.append(f"{origin}: no such setting{''.join(_meant(key, rows))}")
+            problems.append(f"{origin}: no such setting{''.join(_similar_keys(key, rows))}")
         elif isinstance(value, dict | list):
             problems.append(f"{origin}: one value is wanted, not a {'mapping' if isinstance(value, dict) else 'list'}")
         elif value is not None:
-            values[rows[key].name] = _Said(_text(value), origin)
+            values[rows[key].name] = _SettingText(_text(value), origin)
     return values
 
 
@@ -122,7 +122,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     return {str(key): item for value in values for key, item in value.items()}
 
 
-def _meant(key: str, rows: Mapping[str, Setting]) -> Iterator[str]:
+def _similar_keys(key: str, rows: Mapping[str, Setting]) -> Iterator[str]:
     for close in get_close_matches(key, rows, n=1):
         yield f"; did you mean {close}?"
 

@@ -14,7 +14,7 @@ import attrs
 from purekube.controller.lease.record import LeasePolicy
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.process.log_choices import FORMATS, LEVELS
-from vworkspace_app.settings.shapes import (
+from vworkspace_app.settings.setting_types import (
     ADDRESS,
     FILE,
     FILES,
@@ -32,7 +32,7 @@ from vworkspace_app.settings.shapes import (
     seconds_of,
     setting,
     some_of,
-    whole,
+    whole_number,
 )
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.instances.context import RELEASE_ACCOUNT
@@ -79,7 +79,7 @@ class RunSettings:
         "The operator's own namespace, where the Secret vworkspace-agent-credentials lies.",
         also="system_namespace",
     )
-    workers: int = setting(whole(1, 64), 16, "Objects reconciled at the same time.")
+    workers: int = setting(whole_number(1, 64), 16, "Objects reconciled at the same time.")
     interval: str = setting(GO_DURATION, "5m", "Interval of the Flux objects.")
     timeout: str = setting(GO_DURATION, "5m", "Timeout of Helm actions.")
     drift_detection: str = setting(
@@ -159,9 +159,9 @@ class RunSettings:
     webhook_client_names: tuple[str, ...] = setting(
         NAMES, (), "Common names that such a client's certificate has to have one of; empty takes all of the authority."
     )
-    wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
+    wait: int = setting(whole_number(0, 300), 30, "Seconds of a long poll.")
     disconnected_after: int = setting(
-        whole(10, 86_400), 300, "Seconds without a round trip after which the Cluster says Disconnected."
+        whole_number(10, 86_400), 300, "Seconds without a round trip after which the Cluster says Disconnected."
     )
     listen: str = setting(
         ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
@@ -179,7 +179,7 @@ class RunSettings:
         " those of an Ingress.",
     )
     metrics_names: int = setting(
-        whole(0, 100),
+        whole_number(0, 100),
         0,
         "How many objects of each kind are named in the metrics: those that have not been Ready for the longest.",
     )

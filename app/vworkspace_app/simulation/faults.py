@@ -1,7 +1,7 @@
 """The faults of a simulation, by their names, each with its rate (SIM-2, RUN-10).
 
-A fault strikes at a moment: at once, or at the next request of a replica that it concerns. `World.happened` counts the
-ones that did happen.
+A fault strikes at a moment: at once, or at the next request of a replica that it concerns. `SimulatedWorld.happened`
+counts the ones that did happen.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from kubelab.flux import FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, Sou
 from kubelab.model.calls import Caller
 from purekube_run.simulation.connection import Disturbance, Trouble, WatchTrouble
 from vworkspace_app.simulation.replica import USER_PREFIX
-from vworkspace_app.simulation.world import World
+from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_fake.controlplane.faults import ScriptedFault, When
 
 
@@ -24,7 +24,7 @@ from vworkspace_fake.controlplane.faults import ScriptedFault, When
 class Strike:
     """One fault as it strikes: the world, its replica, how long it lasts, and a number in [0, 1)."""
 
-    world: World
+    world: SimulatedWorld
     name: str
     replica: int
     seconds: float
@@ -41,7 +41,7 @@ class Strike:
 
 
 @attrs.frozen
-class Fault:
+class SimulatedFault:
     """A kind of fault: how it strikes, how often in an hour, and how long it lasts in seconds."""
 
     strike: Callable[[Strike], None]
@@ -49,22 +49,22 @@ class Fault:
     lasts: tuple[float, float] = (0.0, 0.0)
 
 
-def _of_request(trouble: Trouble, per_hour: float) -> Fault:
+def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault:
     """Return a fault of the next request that it concerns, after up to twenty others."""
 
     def strike(at: Strike) -> None:
         ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
         at.world.replicas[at.replica].disturbances.append(ordered)
 
-    return Fault(strike, per_hour)
+    return SimulatedFault(strike, per_hour)
 
 
-def _of_watch(trouble: WatchTrouble, per_hour: float) -> Fault:
+def _of_watch(trouble: WatchTrouble, per_hour: float) -> SimulatedFault:
     def strike(at: Strike) -> None:
         if kind := at.world.replicas[at.replica].link.disturb_watch(trouble, at.choice, at.seconds):
             at.happened(kind)
 
-    return Fault(strike, per_hour, (5.0, 120.0))
+    return SimulatedFault(strike, per_hour, (5.0, 120.0))
 
 
 def _kill(at: Strike) -> None:
@@ -135,14 +135,14 @@ def _engines_stall(at: Strike) -> None:
     at.happened(f"for {at.seconds:g} s")
 
 
-def _of_control(fault: ScriptedFault, per_hour: float) -> Fault:
+def _of_control(fault: ScriptedFault, per_hour: float) -> SimulatedFault:
     """Return a fault of the next request to the control plane."""
 
     def strike(at: Strike) -> None:
         at.world.control.faults.inject(fault)
         at.happened("the next request")
 
-    return Fault(strike, per_hour)
+    return SimulatedFault(strike, per_hour)
 
 
 def _control_away(at: Strike) -> None:
@@ -181,7 +181,7 @@ def _remove_right(at: Strike) -> None:
     at.happened(f"to write {resource} for {at.seconds:g} s")
 
 
-FAULTS: Final[Mapping[str, Fault]] = {
+FAULTS: Final[Mapping[str, SimulatedFault]] = {
     "crash-before-write": _of_request(Trouble.CRASH_BEFORE, 1.5),
     "crash-after-write": _of_request(Trouble.CRASH_AFTER, 1.5),
     "api-error": _of_request(Trouble.UNAVAILABLE, 3.0),
@@ -195,22 +195,22 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "watch-half-open": _of_watch(WatchTrouble.HALF_OPEN, 1.0),
     "watch-late": _of_watch(WatchTrouble.LATE, 2.0),
     "watch-repeated": _of_watch(WatchTrouble.REPEATED, 1.0),
-    "replica-killed": Fault(_kill, 1.0),
-    "partition": Fault(_partition, 1.0, (2.0, 30.0)),
-    "lease-lost": Fault(_partition, 0.5, (60.0, 150.0)),
-    "clock-jump": Fault(_clock_jump, 1.0),
-    "machine-suspended": Fault(_suspend, 0.5, (5.0, 90.0)),
-    "server-restarted": Fault(_restart_server, 1.0),
-    "etcd-restored": Fault(_restore_etcd, 0.5, (5.0, 300.0)),
-    "flux-crashed": Fault(_crash_flux, 1.0),
-    "flux-fails": Fault(_flux_fails, 0.5, (5.0, 60.0)),
-    "registry-away": Fault(_registry_away, 0.5, (5.0, 120.0)),
-    "engines-stall": Fault(_engines_stall, 0.5, (5.0, 120.0)),
+    "replica-killed": SimulatedFault(_kill, 1.0),
+    "partition": SimulatedFault(_partition, 1.0, (2.0, 30.0)),
+    "lease-lost": SimulatedFault(_partition, 0.5, (60.0, 150.0)),
+    "clock-jump": SimulatedFault(_clock_jump, 1.0),
+    "machine-suspended": SimulatedFault(_suspend, 0.5, (5.0, 90.0)),
+    "server-restarted": SimulatedFault(_restart_server, 1.0),
+    "etcd-restored": SimulatedFault(_restore_etcd, 0.5, (5.0, 300.0)),
+    "flux-crashed": SimulatedFault(_crash_flux, 1.0),
+    "flux-fails": SimulatedFault(_flux_fails, 0.5, (5.0, 60.0)),
+    "registry-away": SimulatedFault(_registry_away, 0.5, (5.0, 120.0)),
+    "engines-stall": SimulatedFault(_engines_stall, 0.5, (5.0, 120.0)),
     "control-plane-error": _of_control(ScriptedFault(status=500), 3.0),
     "control-plane-lost-answer": _of_control(ScriptedFault(status=0, when=When.AFTER), 3.0),
     "control-plane-garbage": _of_control(ScriptedFault(status=200, body=b"<html>", content_type="text/html"), 1.0),
-    "control-plane-away": Fault(_control_away, 1.0, (5.0, 300.0)),
-    "control-plane-forgets": Fault(_control_forgets, 2.0),
-    "right-removed": Fault(_remove_right, 0.5, (5.0, 120.0)),
+    "control-plane-away": SimulatedFault(_control_away, 1.0, (5.0, 300.0)),
+    "control-plane-forgets": SimulatedFault(_control_forgets, 2.0),
+    "right-removed": SimulatedFault(_remove_right, 0.5, (5.0, 120.0)),
 }
 """Every fault by its name."""

@@ -17,10 +17,10 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
 )
 from purekube.ports import KubeVerb
-from purekube_run.simulation.connection import Write
+from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.replica import Replica
 from vworkspace_app.simulation.workload import BROKEN, NOTE, PASSWORD
-from vworkspace_app.simulation.world import World
+from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
@@ -36,7 +36,7 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 @attrs.frozen
-class Broken:
+class LawViolation:
     """A broken law: clause, name, object, moment, and the write and the decision after which it was found broken."""
 
     clause: str
@@ -75,10 +75,10 @@ class _Known:
 class Laws:
     """Checks every write and every change in a world. `checks` counts by clause, `broken` has the first of each law."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
         self.checks: Counter[str] = Counter()
-        self.broken: dict[tuple[str, str], Broken] = {}
+        self.broken: dict[tuple[str, str], LawViolation] = {}
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
         self._released: set[tuple[str, str]] = set()
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
@@ -102,7 +102,7 @@ class Laws:
             return
         name = str(ref)
         write, now = self._last.get(name, ""), self.world.seconds
-        self.broken[clause, law] = Broken(clause, law, name, now, told, write)
+        self.broken[clause, law] = LawViolation(clause, law, name, now, told, write)
         self.world.note("law", f"{clause} {law} is broken: {name}: {told}")
         self.world.halt()
 
@@ -114,7 +114,7 @@ class Laws:
 
     # --- every write -------------------------------------------------------------------------------------------------
 
-    def _wrote(self, write: Write) -> None:
+    def _wrote(self, write: ObservedWrite) -> None:
         request = write.request
         ref = str(request.ref)
         text = self._last[ref] = f"{request} by {write.replica} at {clock(write.at)}"
@@ -133,7 +133,7 @@ class Laws:
         calm = len(recent) < _MOST_WRITES or recent[-1] - recent[0] > 60.0
         self.check("RUN-2", "no hot loop", ref, calm, f"{_MOST_WRITES} writes within a minute")
 
-    def _check_holder(self, write: Write) -> None:
+    def _check_holder(self, write: ObservedWrite) -> None:
         """Check that the writer holds the Lease at the moment of its write, as the API server sees it."""
         lease = self.world.server.store.get(_place(LEASE), ("vworkspace-system", "vworkspace-operator"))
         if lease is None or write.at - self.world.restored_at < _AFTER_RESTORE:
@@ -277,7 +277,7 @@ class Laws:
         """Note that work went on for ever without time passing."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
-    def complete(self) -> Iterator[Broken]:
+    def complete(self) -> Iterator[LawViolation]:
         """Yield the broken laws, with the last decision about their objects where none followed."""
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))

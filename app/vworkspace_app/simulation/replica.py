@@ -13,7 +13,7 @@ from kubelab.clock import VirtualTimeLoop
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube_run.process.machine import Machine
-from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ReplicaClock, Write
+from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ObservedWrite, ReplicaClock
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -44,7 +44,7 @@ class Surroundings(Protocol):
         """Add a line to the trace."""
         ...
 
-    def written(self, write: Write) -> None:
+    def written(self, write: ObservedWrite) -> None:
         """Note a write that reached the API server."""
         ...
 

@@ -9,12 +9,12 @@ from typing import Final
 import attrs
 
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
-from purekube_run.simulation.connection import Write
+from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.faults import FAULTS, Strike
-from vworkspace_app.simulation.laws import UNSILENT, Broken, Laws
-from vworkspace_app.simulation.script import Act, Incident, Script
-from vworkspace_app.simulation.workload import BROKEN, Workload
-from vworkspace_app.simulation.world import HotLoop, World, WorldSettings
+from vworkspace_app.simulation.laws import UNSILENT, Laws, LawViolation
+from vworkspace_app.simulation.script import Act, Incident, SimulationScript
+from vworkspace_app.simulation.workload import BROKEN, SimulatedWorkload
+from vworkspace_app.simulation.world import SimulatedWorld, WorldHotLoop, WorldSettings
 
 _CONVERGE: Final = 3600.0
 """The seconds after the last fault within which everything must converge."""
@@ -28,11 +28,11 @@ _FLUX: Final = FluxBehaviour(
 
 
 @attrs.frozen
-class Outcome:
+class SimulationOutcome:
     """The end of one run. `seconds` is virtual time, `cost` processor time."""
 
-    script: Script
-    broken: tuple[Broken, ...]
+    script: SimulationScript
+    broken: tuple[LawViolation, ...]
     checks: Mapping[str, int]
     happened: Mapping[str, int]
     acts: int
@@ -52,30 +52,32 @@ class _Writes:
     count: int = 0
     points: set[str] = attrs.field(factory=set)
 
-    def note(self, write: Write) -> None:
+    def note(self, write: ObservedWrite) -> None:
         if write.request.kind not in UNSILENT:
             self.count += 1
             self.points.add(f"{write.request.action} {write.request.kind.kind}")
 
 
-def settings_of(script: Script) -> WorldSettings:
+def settings_of(script: SimulationScript) -> WorldSettings:
     """Return the world of a script, in which one version cannot be released."""
     return WorldSettings(seed=script.seed, replicas=script.replicas, flux=_FLUX)
 
 
-def perform(script: Script, prepare: Callable[[World, Laws], None] = lambda world, laws: None) -> Outcome:
+def perform(
+    script: SimulationScript, prepare: Callable[[SimulatedWorld, Laws], None] = lambda world, laws: None
+) -> SimulationOutcome:
     """Run a script in a new world. `prepare` may add laws, or defects."""
     began = time.process_time()
-    with _without_collector(), World(settings_of(script)) as world:
-        laws, workload, writes = Laws(world), Workload(world), _Writes()
+    with _without_collector(), SimulatedWorld(settings_of(script)) as world:
+        laws, workload, writes = Laws(world), SimulatedWorkload(world), _Writes()
         world.on_write.append(writes.note)
         prepare(world, laws)
         try:
             _course(script, world, laws, workload, writes)
-        except HotLoop as error:
+        except WorldHotLoop as error:
             laws.hot(str(error))
         laws.leaks()
-        return Outcome(
+        return SimulationOutcome(
             script,
             tuple(laws.complete()),
             laws.checks,
@@ -103,7 +105,9 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _course(script: Script, world: World, laws: Laws, workload: Workload, writes: _Writes) -> None:
+def _course(
+    script: SimulationScript, world: SimulatedWorld, laws: Laws, workload: SimulatedWorkload, writes: _Writes
+) -> None:
     for step in script.steps:
         world.run(step.at - world.seconds)
         if isinstance(step, Act):
@@ -126,7 +130,7 @@ def _course(script: Script, world: World, laws: Laws, workload: Workload, writes
         laws.silent(writes.count - before, _QUIET)
 
 
-def strike(world: World, incident: Incident) -> None:
+def strike(world: SimulatedWorld, incident: Incident) -> None:
     """Let a fault strike."""
     replica = min(incident.replica, len(world.replicas) - 1)
     FAULTS[incident.fault].strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))

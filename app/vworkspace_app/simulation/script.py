@@ -65,7 +65,7 @@ class Incident:
 
 
 @attrs.frozen
-class Script:
+class SimulationScript:
     """A whole run. `seconds` is the time until faults stop."""
 
     seed: int
@@ -79,7 +79,7 @@ class Script:
         """All acts and faults in their order."""
         return tuple(sorted((*self.acts, *self.incidents), key=lambda step: step.at))
 
-    def with_steps(self, steps: Sequence[Act | Incident]) -> "Script":
+    def with_steps(self, steps: Sequence[Act | Incident]) -> "SimulationScript":
         """Return the script with these acts and faults only."""
         acts = tuple(step for step in steps if isinstance(step, Act))
         incidents = tuple(step for step in steps if isinstance(step, Incident))
@@ -96,7 +96,7 @@ class Script:
         path.write_text("{\n" + "\n".join(lines) + "\n}\n", encoding="utf-8")
 
     @classmethod
-    def read(cls, path: Path) -> "Script":
+    def read(cls, path: Path) -> "SimulationScript":
         """Read a saved script. Raises OSError, ValueError, KeyError and TypeError for one that cannot be read."""
         data = json.loads(path.read_text(encoding="utf-8"))
         acts = tuple(Act(**{**act, "do": Do(act["do"])}) for act in data["acts"])
@@ -106,12 +106,12 @@ class Script:
         return cls(data["seed"], data["replicas"], data["seconds"], acts, incidents)
 
 
-def draw(seed: int, *, seconds: float, instances: int, replicas: int, faults: Sequence[str]) -> Script:
+def draw(seed: int, *, seconds: float, instances: int, replicas: int, faults: Sequence[str]) -> SimulationScript:
     """Return the script of a seed: instances that live, and faults at their rates."""
     random = Random(f"script {seed}")
     acts = sorted(act for number in range(instances) for act in _life(random, number, seconds))
     incidents = sorted(incident for name in faults for incident in _incidents(random, name, seconds, replicas))
-    return Script(seed, replicas, seconds, tuple(acts), tuple(incidents))
+    return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents))
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:

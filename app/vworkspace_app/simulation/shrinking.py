@@ -8,14 +8,14 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.simulation.laws import Broken
-from vworkspace_app.simulation.run import Outcome
-from vworkspace_app.simulation.script import Act, Incident, Script
+from vworkspace_app.simulation.laws import LawViolation
+from vworkspace_app.simulation.run import SimulationOutcome
+from vworkspace_app.simulation.script import Act, Incident, SimulationScript
 
 MOST_RUNS: Final = 150
 
 Step = Act | Incident
-Perform = Callable[[Script], Outcome]
+Perform = Callable[[SimulationScript], SimulationOutcome]
 
 
 @attrs.define
@@ -23,11 +23,11 @@ class _Search:
     """The search for a smaller script that breaks the same law."""
 
     perform: Perform
-    law: Broken
-    best: Outcome
+    law: LawViolation
+    best: SimulationOutcome
     left: int
 
-    def breaks(self, script: Script) -> bool:
+    def breaks(self, script: SimulationScript) -> bool:
         """Return whether a script breaks the law; if so, it is the best one so far."""
         if self.left <= 0:
             return False
@@ -39,7 +39,7 @@ class _Search:
         return bool(same)
 
 
-def shrink(outcome: Outcome, perform: Perform, most_runs: int = MOST_RUNS) -> Outcome:
+def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_RUNS) -> SimulationOutcome:
     """Return the outcome of the smallest script that was found to break the first broken law of `outcome`."""
     search = _Search(perform, outcome.broken[0], outcome, most_runs)
     script = outcome.script
@@ -67,5 +67,5 @@ def _minimize(search: _Search) -> None:
             parts = min(len(steps), 2 * parts)
 
 
-def _any(search: _Search, script: Script, tries: Iterable[list[Step]]) -> bool:
+def _any(search: _Search, script: SimulationScript, tries: Iterable[list[Step]]) -> bool:
     return any(search.breaks(script.with_steps(steps)) for steps in tries)

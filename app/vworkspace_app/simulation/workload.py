@@ -9,7 +9,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_app.simulation.script import Act, Do
-from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, World
+from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
@@ -49,10 +49,10 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 
 @attrs.define
-class Workload:
+class SimulatedWorkload:
     """The users of one world. `jobs` counts the generation of each instance that jobs manage."""
 
-    world: World
+    world: SimulatedWorld
     jobs: dict[str, int] = attrs.field(factory=dict)
     done: int = 0
     """The number of acts that had an effect."""

@@ -26,12 +26,12 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
-from kubelab.storage.store import Snapshot
+from kubelab.storage.store import StoreSnapshot
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.ports import PatchType
-from purekube_run.simulation.connection import Write
+from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.controllers import SimulatedControllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.simulation.replica import Replica
@@ -68,7 +68,7 @@ Both only repeat what is known, and would be half of a simulation's cost.
 """
 
 
-class HotLoop(AssertionError):
+class WorldHotLoop(AssertionError):
     """Work that goes on for ever without time passing."""
 
 
@@ -85,7 +85,7 @@ class WorldSettings:
     """The number of changes that the API server's history holds."""
 
 
-class World:
+class SimulatedWorld:
     """One cluster with its operator, for a `with` block. Time passes in `run` only.
 
     `trace` has a line for every request that may write, every act and every fault. `on_write` are called for every
@@ -101,7 +101,7 @@ class World:
         numbers = itertools.count(1)
         self.control = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
         self.trace: list[str] = []
-        self.on_write: list[Callable[[Write], None]] = []
+        self.on_write: list[Callable[[ObservedWrite], None]] = []
         self.happened: Counter[str] = Counter()
         """How often each fault struck."""
         self.restored_at = float("-inf")
@@ -162,7 +162,7 @@ class World:
         except asyncio.CancelledError:
             return
         except BusyError:
-            raise HotLoop("\n".join(["work goes on for ever at the same moment:", *self.trace[-8:]])) from None
+            raise WorldHotLoop("\n".join(["work goes on for ever at the same moment:", *self.trace[-8:]])) from None
 
     def halt(self) -> None:
         """Let no more time pass: a law is broken, and the moment is kept."""
@@ -218,7 +218,7 @@ class World:
 
     # --- misfortune --------------------------------------------------------------------------------------------------
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace everything that is stored by an older snapshot, as a restore of etcd does."""
         self.restored_at = self.seconds
         self.server.restore(snapshot)
@@ -244,7 +244,7 @@ class World:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def written(self, write: Write) -> None:
+    def written(self, write: ObservedWrite) -> None:
         """Note a write of a replica that reached the API server."""
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")

@@ -65,7 +65,7 @@ class Inventory:
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
     """The operator's own namespace, if `manifests` made it."""
-    gated: tuple[str, ...] = ()
+    managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()
 
@@ -89,7 +89,7 @@ class Inventory:
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
-    def kept_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
+    def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
         """Return the remaining HelmReleases that were made for an instance."""
         return tuple(
             ref_of(release, HELM_RELEASE)
@@ -134,10 +134,10 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             if _SHARD_OR_WHOLE.fullmatch(str(metadata(manifest)["name"]))
         ),
         rights={ref_of(manifest, kind): manifest for kind in _RIGHTS for manifest in labelled[kind]},
-        beside=tuple([ref async for ref in _beside(api, system_namespace)]),
+        beside=tuple([ref async for ref in _other_objects(api, system_namespace)]),
         definitions=tuple(definitions),
         namespace=await _own_namespace(api, system_namespace),
-        gated=tuple(
+        managed_namespaces=tuple(
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
@@ -146,7 +146,7 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
     )
 
 
-async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
+async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     for kind in _BESIDE:
         for manifest in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
             yield ref_of(manifest, kind)

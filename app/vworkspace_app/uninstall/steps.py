@@ -20,7 +20,7 @@ from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.uninstall.inventory import Inventory
-from vworkspace_app.uninstall.letting_go import let_go
+from vworkspace_app.uninstall.orphaning import advance_deletion
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL
 from vworkspace_core.install.release_rights import named_by_releases
@@ -37,7 +37,7 @@ class Stuck(Exception):
 
 
 @attrs.frozen
-class Step:
+class UninstallStep:
     """One step: its title, and the function that does it. Raises Stuck, and what the `KubeApi` raises."""
 
     title: str
@@ -57,7 +57,9 @@ class Waiting:
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
 
-def steps_of(api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool) -> Iterator[Step]:
+def steps_of(
+    api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool
+) -> Iterator[UninstallStep]:
     """Yield the steps that uninstall what the inventory holds."""
     work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
@@ -73,47 +75,49 @@ class _Work:
 
     # --- the two beginnings ------------------------------------------------------------------------------------------
 
-    def with_applications(self) -> Iterator[Step]:
+    def with_applications(self) -> Iterator[UninstallStep]:
         for kind, manifests in self._ours():
             words = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
-            yield Step(f"{words} {_listed(kind, manifests)}", partial(self._delete_all, kind))
+            yield UninstallStep(f"{words} {_count_and_names(kind, manifests)}", partial(self._delete_all, kind))
         yield from self._stop()
 
-    def keeping(self) -> Iterator[Step]:
+    def keeping(self) -> Iterator[UninstallStep]:
         yield from self._stop()
         for kind, manifests in self._ours():
             left = "; their HelmReleases stay with Flux" if kind == APPLICATION_INSTANCE else ""
-            yield Step(f"let go of and delete {_listed(kind, manifests)}{left}", partial(self._let_go, kind))
+            yield UninstallStep(
+                f"let go of and delete {_count_and_names(kind, manifests)}{left}", partial(self._let_go, kind)
+            )
 
     def _ours(self) -> Iterator[tuple[Kind, tuple[Manifest, ...]]]:
         for kind, manifests in zip(_OURS, (self.inventory.operations, self.inventory.instances), strict=True):
             if manifests:
                 yield kind, manifests
 
-    def _stop(self) -> Iterator[Step]:
+    def _stop(self) -> Iterator[UninstallStep]:
         for ref in self.inventory.webhooks:
-            yield Step(f"delete {ref}", partial(self._delete, ref))
+            yield UninstallStep(f"delete {ref}", partial(self._delete, ref))
         deleting = "".join(f"delete {ref}, " for ref in self.inventory.deployments)
         # Pods of a Deployment go with it; any other holder must be stopped by the reader of this step.
         held = () if deleting else self._held(self.inventory.leases)
         if deleting or self.inventory.leases:
             words = f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more"
-            yield Step(words + (f" ({_holders(held)} does now)" if held else ""), self._stop_operator)
+            yield UninstallStep(words + (f" ({_holders(held)} does now)" if held else ""), self._stop_operator)
 
     # --- common steps ------------------------------------------------------------------------------------------------
 
-    def the_rest(self) -> Iterator[Step]:
+    def the_rest(self) -> Iterator[UninstallStep]:
         for ref in self.inventory.definitions:
-            yield Step(f"delete {ref}", partial(self._delete_definition, ref))
+            yield UninstallStep(f"delete {ref}", partial(self._delete_definition, ref))
         needed = self.inventory.needed_rights(keep_applications=self.keep)
         for ref in self.inventory.beside:
-            yield Step(f"delete {ref}", partial(self._delete, ref))
+            yield UninstallStep(f"delete {ref}", partial(self._delete, ref))
         for ref in self.inventory.rights:
             if ref not in needed:
-                yield Step(f"delete {ref}", partial(self._delete_right, ref))
+                yield UninstallStep(f"delete {ref}", partial(self._delete_right, ref))
         if (namespace := self.inventory.namespace_to_delete(keep_applications=self.keep)) is not None:
             words = "with the credential of this cluster in it"
-            yield Step(f"delete {namespace}, {words}", partial(self._delete_namespace, namespace))
+            yield UninstallStep(f"delete {namespace}, {words}", partial(self._delete_namespace, namespace))
 
     # --- execution ---------------------------------------------------------------------------------------------------
 
@@ -123,7 +127,7 @@ class _Work:
         while left := await all_of(self.api, kind):
             for manifest in left:
                 await self._want_gone(manifest, kind)
-            await self._pause(limit, f"{_listed(kind, left)}: not gone; {_said(left[0])}")
+            await self._pause(limit, f"{_count_and_names(kind, left)}: not gone; {_deletion_message(left[0])}")
 
     async def _want_gone(self, manifest: Manifest, kind: Kind) -> None:
         ref = ref_of(manifest, kind)
@@ -139,8 +143,8 @@ class _Work:
         """Release and delete all objects of a kind, including new ones, until there are none."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
-            await let_go(self.api, kind, left)
-            await self._pause(limit, f"{_listed(kind, left)}: not gone{_held_by_others(left)}")
+            await advance_deletion(self.api, kind, left)
+            await self._pause(limit, f"{_count_and_names(kind, left)}: not gone{_foreign_finalizers(left)}")
 
     async def _stop_operator(self) -> None:
         for deployment in self.inventory.deployments:
@@ -165,7 +169,7 @@ class _Work:
         limit = self.waiting.limit()
         while await find(self.api, ref) is not None:
             if kind is not None and self.keep:
-                await let_go(self.api, kind, await all_of(self.api, kind))
+                await advance_deletion(self.api, kind, await all_of(self.api, kind))
             await self._pause(limit, f"{ref}: not gone")
 
     async def _delete_right(self, ref: ObjectRef) -> None:
@@ -177,7 +181,9 @@ class _Work:
 
     async def _delete_namespace(self, ref: ObjectRef) -> None:
         if releases := await all_of(self.api, HELM_RELEASE, namespace=ref.name):
-            raise Stuck(f"{_listed(HELM_RELEASE, releases)} would be deleted with {ref}: move or delete it first")
+            raise Stuck(
+                f"{_count_and_names(HELM_RELEASE, releases)} would be deleted with {ref}: move or delete it first"
+            )
         await self._delete(ref)
         limit = self.waiting.limit()
         while await find(self.api, ref) is not None:
@@ -194,12 +200,12 @@ class _Work:
         await self.waiting.sleep(_POLL_SECONDS)
 
 
-def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
+def _count_and_names(kind: Kind, manifests: Iterable[Manifest]) -> str:
     names = [f"{metadata(manifest).get('namespace')}/{metadata(manifest)['name']}" for manifest in manifests]
-    return listed(kind, names)
+    return count_and_first(kind, names)
 
 
-def listed(kind: Kind, names: list[str]) -> str:
+def count_and_first(kind: Kind, names: list[str]) -> str:
     """Return a count and the first names."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
@@ -210,7 +216,7 @@ def _holders(leases: Iterable[Manifest]) -> str:
     return ", ".join(sorted({holder_of(lease) for lease in leases}))
 
 
-def _said(manifest: Manifest) -> str:
+def _deletion_message(manifest: Manifest) -> str:
     """Return the message of an object about its own end."""
     for condition in get_path(manifest, "status", "conditions") or ():
         if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
@@ -218,7 +224,7 @@ def _said(manifest: Manifest) -> str:
     return "it says nothing: is the operator running?"
 
 
-def _held_by_others(manifests: Iterable[Manifest]) -> str:
+def _foreign_finalizers(manifests: Iterable[Manifest]) -> str:
     """Return the finalizers of others, which only they may remove."""
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

@@ -70,8 +70,8 @@ def application(
 
 def _own(settings: WebhookSettings) -> dict[str, Judge]:
     return {
-        GATED_PATH: lambda request: _validated(request, settings, gated=True),
-        UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
+        GATED_PATH: lambda request: _validated(request, settings, namespace_managed=True),
+        UNGATED_PATH: lambda request: _validated(request, settings, namespace_managed=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
 
@@ -90,8 +90,8 @@ def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Call
     return answer
 
 
-def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> dict[str, Any]:
-    problems = refusals(request, settings, gated=gated)
+def _validated(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> dict[str, Any]:
+    problems = refusals(request, settings, namespace_managed=namespace_managed)
     if not problems:
         return allowed(request)
     messages = [shown(str(problem)) for problem in problems]

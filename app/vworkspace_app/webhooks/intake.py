@@ -30,7 +30,7 @@ _OLDEST_EVERY: Final = 8
 
 
 @attrs.define(eq=False)
-class Body:
+class ReviewBody:
     """The body of one review, as far as it has arrived."""
 
     content: bytearray = attrs.field(factory=bytearray)
@@ -48,12 +48,12 @@ class Body:
 class Bodies:
     """The bodies in memory at this moment."""
 
-    _held: dict[Body, bool] = attrs.field(factory=dict)
+    _held: dict[ReviewBody, bool] = attrs.field(factory=dict)
     """The bodies, with whether each is complete."""
 
-    async def read(self, request: Request) -> Body:
+    async def read(self, request: Request) -> ReviewBody:
         """Return the body, which is held until `let_go`; an empty one with a refusal if it cannot be read."""
-        body = Body()
+        body = ReviewBody()
         self._held[body] = False
         try:
             with body.reading:
@@ -72,17 +72,17 @@ class Bodies:
             self._held[body] = True
         return body
 
-    def let_go(self, body: Body) -> None:
+    def let_go(self, body: ReviewBody) -> None:
         """Forget a body."""
         self._held.pop(body, None)
 
     def _counted(self) -> int:
         return sum(body.counted for body in self._held)
 
-    def _halves(self) -> list[Body]:
+    def _halves(self) -> list[ReviewBody]:
         return [body for body, is_whole in self._held.items() if not is_whole]
 
-    def _refuse(self, body: Body, code: int) -> None:
+    def _refuse(self, body: ReviewBody, code: int) -> None:
         body.refusal, body.content = code, bytearray()
         body.reading.cancel()
         self.let_go(body)

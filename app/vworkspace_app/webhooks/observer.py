@@ -16,7 +16,7 @@ class ReviewObserver(Protocol):
         """Observe that a review was answered with this HTTP code; one that was abandoned or failed counts as 500."""
 
 
-class _Nobody:
+class _NoObserver:
     def webhook(self, path: str) -> None:
         pass
 
@@ -27,4 +27,4 @@ class _Nobody:
         pass
 
 
-UNWATCHED: Final[ReviewObserver] = _Nobody()
+UNWATCHED: Final[ReviewObserver] = _NoObserver()

@@ -35,7 +35,7 @@ class CertificateFiles:
             self._current = self._loaded()
         except (OSError, ssl.SSLError) as error:
             also = "" if self.authority is None else f", or {self.authority} no certificates of authorities"
-            problem = f"{self.folder}: holds no usable tls.crt and tls.key{also}: {_why(error)}"
+            problem = f"{self.folder}: holds no usable tls.crt and tls.key{also}: {_problem(error)}"
             raise CommandError(problem) from error
 
     def context(self) -> ssl.SSLContext:
@@ -54,7 +54,7 @@ class CertificateFiles:
                     _log.info("the certificate was replaced", folder=str(self.folder))
                 logged = ""
             except (OSError, ssl.SSLError) as error:
-                if (why := _why(error)) != logged:
+                if (why := _problem(error)) != logged:
                     _log.warning("the new certificate cannot be used; the old one stays", why=why)
                 logged = why
 
@@ -85,7 +85,7 @@ class CertificateFiles:
         return context
 
 
-def _why(error: OSError) -> str:
+def _problem(error: OSError) -> str:
     """Return the problem in words, without the content of a file."""
     return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
 

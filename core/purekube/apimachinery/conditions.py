@@ -14,7 +14,7 @@ from purekube.apimachinery.timestamps import exact_time, parse_time
 
 
 @attrs.frozen
-class Wanted:
+class DesiredCondition:
     """A condition as a decision wants it, without times. `observed_generation` None means the current one."""
 
     type: str
@@ -33,7 +33,7 @@ class Transition:
 
 
 def merge_conditions(
-    previous: Sequence[Condition], wanted: Iterable[Wanted | Condition], *, generation: int, now: str
+    previous: Sequence[Condition], desired: Iterable[DesiredCondition | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
     """Return conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
 
@@ -42,11 +42,12 @@ def merge_conditions(
     """
     before = {condition.type: condition for condition in previous}
     return tuple(
-        want if isinstance(want, Condition) else _timed(before.get(want.type), want, generation, now) for want in wanted
+        want if isinstance(want, Condition) else _timed(before.get(want.type), want, generation, now)
+        for want in desired
     )
 
 
-def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Condition:
+def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: str) -> Condition:
     since = old is not None and old.status == want.status and old.last_transition_time
     observed = generation if want.observed_generation is None else want.observed_generation
     return Condition(
@@ -60,7 +61,7 @@ def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Co
     )
 
 
-def _reason_time(old: Condition | None, want: Wanted, now: str) -> str | None:
+def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
     """Return when the reason began, if `lastTransitionTime` does not show it."""
     if old is None:
         return None
@@ -95,16 +96,18 @@ def same_but_times(
     return _facts(left, but_messages_of) == _facts(right, but_messages_of)
 
 
-def are_there(wanted: Iterable[Wanted | Condition], conditions: Sequence[Condition], *, generation: int) -> bool:
+def conditions_equal(
+    desired: Iterable[DesiredCondition | Condition], conditions: Sequence[Condition], *, generation: int
+) -> bool:
     """Report whether `conditions` equal the wanted ones: `merge_conditions` would change no more than order."""
     asked = {
-        w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in wanted
+        w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in desired
     }
     return asked == _facts(conditions, ())
 
 
-def _is_of_now(wanted: Wanted | Condition) -> bool:
-    return wanted.observed_generation is None and not isinstance(wanted, Condition)
+def _is_of_now(desired: DesiredCondition | Condition) -> bool:
+    return desired.observed_generation is None and not isinstance(desired, Condition)
 
 
 def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str, tuple[object, ...]]:

@@ -321,7 +321,7 @@ def strict_converter() -> Converter:
     return _converter(detailed=True, strict=True)
 
 
-def telling_converter() -> Converter:
+def reporting_converter() -> Converter:
     """Return a converter of its own that reads like `FAST` and also writes numbers that are 0 by default."""
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 

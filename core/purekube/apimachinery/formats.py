@@ -122,7 +122,7 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 
 
-def in_words(pattern: str, text: str) -> str:
+def mismatch_message(pattern: str, text: str) -> str:
     """Return the message for a `text` that does not match `pattern`. It never repeats the pattern."""
     form = FORMS.get(pattern)
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)

@@ -139,9 +139,9 @@ def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
         at = last + 1
 
 
-def _index(depths: Sequence[int], wanted: int, start: int) -> int | None:
+def _index(depths: Sequence[int], desired: int, start: int) -> int | None:
     try:
-        return depths.index(wanted, start)
+        return depths.index(desired, start)
     except ValueError:
         return None
 

@@ -82,7 +82,7 @@ class _Generator:
         if "doc" in field.metadata:
             schema = {**schema, "description": field.metadata["doc"]}
         schema.update(field.metadata.get("schema", {}))
-        if field.metadata.get("publish_default") or (self.every_default and _says_something(field.default)):
+        if field.metadata.get("publish_default") or (self.every_default and _has_default(field.default)):
             schema["default"] = field.default.value if isinstance(field.default, StrEnum) else field.default
         rules = schema.pop("x-kubernetes-validations", [])
         rules += validations(field.metadata.get("rules", ())).get("x-kubernetes-validations", [])
@@ -99,7 +99,7 @@ class _Generator:
             return {"type": "array", "items": self._type(_item(arguments, path), path, above)}
         if origin in _MAPPINGS and arguments[0] is str:
             return self._mapping(arguments[1], path, above)
-        if origin is Literal and all(isinstance(one, str) for one in arguments):
+        if origin is Literal and all(isinstance(argument, str) for argument in arguments):
             return {"type": "string", "enum": list(arguments)}
         if origin in (Union, UnionType) and set(arguments) == {int, str}:
             return {"x-kubernetes-int-or-string": True}
@@ -128,7 +128,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
     return arguments[0]
 
 
-def _says_something(default: Any) -> bool:
+def _has_default(default: Any) -> bool:
     """Report whether the API server can fill in a default; an empty text means no more than an absent one."""
     return isinstance(default, str | int | float) and default != ""
 

@@ -109,7 +109,7 @@ def _find(values: Any, path: str) -> Iterator[str]:
                 stack.append((zip(range(len(value)), value, repeat(secret), strict=False), steps))
                 break
             if _is_material(value, secret):
-                yield _spelled(path, steps)
+                yield _letter_forms(path, steps)
         else:
             stack.pop()
 
@@ -142,7 +142,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _spelled(path: str, steps: _Steps) -> str:
+def _letter_forms(path: str, steps: _Steps) -> str:
     way: list[str | int] = []
     while steps is not None:
         steps, step = steps

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, get_args
 import attrs
 
 from purekube.apimachinery.fields import CelRule, camel
-from purekube.apimachinery.formats import in_words, matches
+from purekube.apimachinery.formats import matches, mismatch_message
 from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 from purekube.apimachinery.structuring import structure
 
@@ -180,7 +180,7 @@ def _max_length(bound: int, value: Any) -> str | None:
 
 
 def _pattern(bound: str, value: Any) -> str | None:
-    return None if matches(bound, value) else in_words(bound, value)
+    return None if matches(bound, value) else mismatch_message(bound, value)
 
 
 def _enum(bound: Sequence[str], value: Any) -> str | None:

@@ -11,7 +11,7 @@ from purekube.apimachinery.resources import SERVICE_ACCOUNT
 from purekube.boxes.box import Box, BoxNode
 from purekube.boxes.decide import composite_of
 from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete
-from purekube.composites.access import CompositeAccess, looked_at, looked_at_below, owner_access, shared_access
+from purekube.composites.access import CompositeAccess, child_rights, owner_access, parent_rights, shared_access
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
@@ -21,8 +21,8 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
     tenant: list[Access] = []
     for box in boxes:
         composite = composite_of(box)
-        everywhere += looked_at(composite, near=False)
-        tenant += looked_at(composite, near=True)
+        everywhere += parent_rights(composite, near=False)
+        tenant += parent_rights(composite, near=True)
         if box.account is not None:
             name = "" if box.account.expressions else box.account.raw
             tenant.append(Access(SERVICE_ACCOUNT, ("impersonate",), name=name))
@@ -36,8 +36,8 @@ def access_of_account(box: Box) -> CompositeAccess:
     """Return the rights that a parent's ServiceAccount needs for the children, if the box acts as that account."""
     composite = composite_of(box)
     changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
-    everywhere = [*looked_at_below(composite, near=False), *(access for near, access in changed if not near)]
-    tenant = [*looked_at_below(composite, near=True), *(access for near, access in changed if near)]
+    everywhere = [*child_rights(composite, near=False), *(access for near, access in changed if not near)]
+    tenant = [*child_rights(composite, near=True), *(access for near, access in changed if near)]
     return CompositeAccess(tuple(everywhere), tuple(tenant))
 
 

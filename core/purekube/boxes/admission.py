@@ -49,14 +49,14 @@ class BoxAdmission:
         """Collect the work for a box; empty if the CRD can do all of it."""
         plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
         environment = Environment({"self": plain, "oldSelf": plain})
-        compiled = ((one, compile_expression(one.rule, environment)) for one in box.rules if not one.in_crd)
+        compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if not rule.in_crd)
         rules = tuple(
             AdmissionRule(
                 program, one.message, one.field, program.checked is not None and program.checked.uses("oldSelf")
             )
             for one, program in compiled
         )
-        return cls(box.name, box.kind, rules, tuple(one for one in box.mutations if not one.is_default))
+        return cls(box.name, box.kind, rules, tuple(mutation for mutation in box.mutations if not mutation.is_default))
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
         """Return what is wrong with an object that is to be stored; `old` is the object that it replaces."""
@@ -129,7 +129,7 @@ class WebhookDuties:
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
             sum(not rule.in_crd for rule in box.rules),
-            tuple(".".join(one.path) for one in box.mutations if not one.is_default),
+            tuple(".".join(mutation.path) for mutation in box.mutations if not mutation.is_default),
         )
 
     def __bool__(self) -> bool:

@@ -21,7 +21,11 @@ from purekube.graph import Hold, HoldCause, Scope
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
     """Return why nothing may be done in a computed namespace; None if it is the parent's, or has consented."""
     own = get_path(evaluation.parent, "metadata", "namespace")
-    if own is None or namespace is None or namespace in (own, *evaluation.observed.peers, *_made(evaluation, scope)):
+    if (
+        own is None
+        or namespace is None
+        or namespace in (own, *evaluation.observed.peers, *_created_namespaces(evaluation, scope))
+    ):
         return None
     annotation = peers_annotation(MARKS)
     live = evaluation.observed.objects.get(ObjectRef(NAMESPACE, None, namespace))
@@ -38,7 +42,7 @@ def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef
     return Hold(HoldCause.DENIED, f"{ref} does not let {kind.kind} objects use it: {command}", external.place)
 
 
-def _made(evaluation: Evaluation, scope: Scope) -> set[str]:
+def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
     """Return the names of the namespaces that the box itself makes for this parent."""
     nodes = (node.id for node in evaluation.box.nodes if node.kind == NAMESPACE)
     children = (child for name in nodes if name in scope.nodes for child in scope.nodes[name].items)

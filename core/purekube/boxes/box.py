@@ -31,7 +31,7 @@ from purekube.schema import Schema
 
 
 @attrs.frozen(eq=False)
-class TimeGate:
+class WhenElapsed:
     """A time after which a gate opens: so many seconds after the result of `time`, a text, maybe an optional one."""
 
     time: BoxExpression
@@ -39,7 +39,7 @@ class TimeGate:
 
 
 @attrs.frozen(eq=False)
-class BoxGate:
+class BoxWhen:
     """A gate of a phase or a resource: open if `expression`, a bool, holds, or one of `times` has come.
 
     `phase` is empty for a gate of the resource itself.
@@ -47,7 +47,7 @@ class BoxGate:
 
     place: Place
     expression: BoxExpression | None
-    times: tuple[TimeGate, ...] = ()
+    times: tuple[WhenElapsed, ...] = ()
     phase: str = ""
     shown: str = ""
     """The gate as the file has it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
@@ -82,7 +82,7 @@ class BoxNode:
     """The schema of its kind; None if it is unknown."""
     iteration: Iteration | None = None
     include: tuple[BoxExpression, ...] = ()
-    gates: tuple[BoxGate, ...] = ()
+    when_conditions: tuple[BoxWhen, ...] = ()
     ready: tuple[BoxExpression, ...] = ()
     readiness: ReadinessRule = ReadinessRule.KIND
     edges: tuple[Edge, ...] = ()
@@ -193,7 +193,7 @@ class Box:
         """Report whether a namespace other than the parent's is computed somewhere."""
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
-            one.asks_namespace for one in self.externals
+            external.asks_namespace for external in self.externals
         ]
         return self.kind.namespaced and any(asked)
 

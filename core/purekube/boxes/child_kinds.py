@@ -16,6 +16,6 @@ def child_kinds(box: Box) -> tuple[Kind, ...]:
     return tuple(dict.fromkeys((*(node.kind for node in nodes), *declared)))
 
 
-def _declared(said: DeclaredKind) -> Kind:
-    group, _, version = said.api_version.rpartition("/")
-    return Kind(group, version, said.kind, said.plural, said.namespaced)
+def _declared(declared_kind: DeclaredKind) -> Kind:
+    group, _, version = declared_kind.api_version.rpartition("/")
+    return Kind(group, version, declared_kind.kind, declared_kind.plural, declared_kind.namespaced)

@@ -12,7 +12,7 @@ import attrs
 
 from purekube.cel import CelSyntaxError
 from purekube.cel.lexer import Token, tokens
-from purekube.cel.syntax import Bind, Expression, Identifier, Index, Macro, Present, Select, rebuilt
+from purekube.cel.syntax import Bind, Expression, HasMacro, Identifier, Index, Macro, Select, rebuilt
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class _Resolver:
                 return Identifier(name, at=node.at)
             case Select(Identifier("children"), kind):
                 return Identifier(self._looked_up(self.children.only, kind, node), at=node.at)
-            case Present(Identifier("children"), kind):
+            case HasMacro(Identifier("children"), kind):
                 raise CelSyntaxError(f"write has({ROOT}.{kind}.metadata): has() asks for a field", self.source, node.at)
             case Identifier("children"):
                 kinds = ", ".join(sorted(self.children.by_kind)) or "there is none"

@@ -33,14 +33,14 @@ from purekube.boxes.status import report, with_faults
 from purekube.boxes.templates import Template
 from purekube.composites.composite import Composite, Explanation
 from purekube.composites.decisions import (
-    is_looked_after,
-    is_to_be_let_go,
-    keeping_up,
-    letting_go,
-    not_looked_after,
-    taking_down,
+    is_in_scope,
+    missing_account,
+    orphan_children,
+    orphans_children,
+    out_of_scope,
+    reconcile_children,
+    tear_down,
     with_status,
-    without_account,
 )
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot
@@ -123,7 +123,9 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
     """Return the state of every node of the box."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
-    return Explanation(graph_of(box), found, {node.id: tuple(gate.shown for gate in node.gates) for node in box.nodes})
+    return Explanation(
+        graph_of(box), found, {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
+    )
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
@@ -132,35 +134,37 @@ def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) ->
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:
         return Decision()
-    if not going and not is_looked_after(composite, observed):
-        return not_looked_after(composite, parent, context.now)
+    if not going and not is_in_scope(composite, observed):
+        return out_of_scope(composite, parent, context.now)
     account = composite.account_of(parent)
     if box.account is not None and account is None:
-        return without_account(composite, parent, box.account.raw, context.now)
-    chosen = _going if going else _wanted
+        return missing_account(composite, parent, box.account.raw, context.now)
+    chosen = _terminating if going else _decide_present
     return attrs.evolve(chosen(box, composite, parent, observed, context), account=account)
 
 
-def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+def _decide_present(
+    box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext
+) -> Decision:
     evaluation = Evaluation(box, parent.manifest, context.now, observed)
     found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
     reported = report(box, evaluation, found.scope)
-    decision = keeping_up(composite, parent, observed, found)
+    decision = reconcile_children(composite, parent, observed, found)
     requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
-    wanted = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
+    desired = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
     decision = attrs.evolve(decision, requeue=requeue)
-    return with_status(decision, composite, parent, observed, wanted, reported.fields, context.now)
+    return with_status(decision, composite, parent, observed, desired, reported.fields, context.now)
 
 
 def _seconds_until(due: datetime | None, now: datetime) -> float | None:
     return None if due is None else (due - now).total_seconds()
 
 
-def _going(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    if is_to_be_let_go(parent):
-        return letting_go(composite, parent, observed, context.now)
+def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    if orphans_children(parent):
+        return orphan_children(composite, parent, observed, context.now)
     evaluation = Evaluation(box, parent.manifest, context.now, observed)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
-    return taking_down(
+    return tear_down(
         composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)
     )

@@ -26,7 +26,7 @@ class Target:
     is_list: bool = False
 
 
-def strength(target: Target, rest: VariablePath, *, soft: bool) -> Until:
+def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
     """Return what a reader of `rest` below a target waits for."""
     if soft:
         return Until.NOTHING
@@ -58,4 +58,6 @@ def inferred(
                 continue
             below = rest[1:] if root in lists and not target.is_list and rest[:1] == (ITEM,) else rest
             weak = root in lists and not rest
-            yield Edge(identifier, Until.APPLIED if weak and not soft else strength(target, below, soft=soft), place)
+            yield Edge(
+                identifier, Until.APPLIED if weak and not soft else wait_condition(target, below, soft=soft), place
+            )

@@ -127,13 +127,13 @@ def kinds_of(
 ) -> Mapping[str, KnownKind]:
     """Return the known kinds by id; unknown ones are reported."""
     known_kinds: dict[str, KnownKind] = {}
-    wanted: list[tuple[str, Mapping[str, Any], str]] = [
+    desired: list[tuple[str, Mapping[str, Any], str]] = [
         (entry.id, entry.resource.template, entry.template_path) for entry in entries
     ]
     for at, external in enumerate(model.spec.externals):
         said = {"apiVersion": external.api_version, "kind": external.kind}
-        wanted.append((external.id, said, index("spec.externals", at)))
-    for name, raw, path in wanted:
+        desired.append((external.id, said, index("spec.externals", at)))
+    for name, raw, path in desired:
         known = _kind_of(raw, path, schemas, findings)
         if known is not None:
             known_kinds[name] = known

@@ -12,7 +12,7 @@ from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.cel import LIMITS, Budget
 from purekube.controller.decision import Snapshot
-from purekube.graph import Child, Hold, HoldCause, Knowledge, Scope
+from purekube.graph import Child, Hold, HoldCause, NodeKnowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
 """The most steps of all expressions of one decision together."""
@@ -24,7 +24,10 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
     """Return the variables that expressions read."""
     return frozenset(
-        read.path[0] for one in expressions if one.program.checked is not None for read in one.program.checked.reads
+        read.path[0]
+        for expression in expressions
+        if expression.program.checked is not None
+        for read in expression.program.checked.reads
     )
 
 
@@ -69,14 +72,14 @@ class Evaluation:
     def _put(self, found: dict[str, Any], scope: Scope, name: str) -> None:
         node = self.box.node(name)
         if node is not None and node.iteration is not None:
-            if scope.nodes[name].knowledge is not Knowledge.UNKNOWN:
+            if scope.nodes[name].knowledge is not NodeKnowledge.UNKNOWN:
                 found[name] = self._all_of(scope, name)
         elif name in scope.nodes and (objects := self._all_of(scope, name)):
             found[name] = objects[0]
 
     def _all_of(self, scope: Scope, node: str) -> list[Manifest]:
         children = scope.nodes.get(node)
-        if children is None or children.knowledge is Knowledge.EXCLUDED:
+        if children is None or children.knowledge is NodeKnowledge.EXCLUDED:
             return []
         return [one for child in children.items if (one := self._object(child)) is not None]
 

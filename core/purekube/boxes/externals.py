@@ -7,9 +7,9 @@ import attrs
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.problems import index
 from purekube.boxes.box import ExternalNode
-from purekube.boxes.deputies import Deputies
 from purekube.boxes.entries import is_secret
 from purekube.boxes.form_checks import is_worked_out, stays_at_home
+from purekube.boxes.impersonation import ImpersonationRules
 from purekube.boxes.model import BoxExternal, Power
 from purekube.boxes.naming import origin_of
 from purekube.boxes.problems import Findings
@@ -29,7 +29,7 @@ class Externals:
     """The known kinds by id."""
     variables: Variables
     templates: TemplateCompiler
-    deputies: Deputies
+    deputies: ImpersonationRules
 
     @property
     def _findings(self) -> Findings:
@@ -76,9 +76,9 @@ class Externals:
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
         """Return the external with the paths that all expressions of the box read of it."""
         said = self.said[at]
-        below = {_field_path(one[1:]) for one in read if one[0] == external.id}
+        below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)
-        below |= {tuple(one.split(".")) for one in said.fields}
+        below |= {tuple(field.split(".")) for field in said.fields}
         below |= {("metadata", "annotations")} if external.must_agree else set()
         return attrs.evolve(external, fields=tuple(sorted(below)))
 
@@ -86,9 +86,11 @@ class Externals:
         if not external.fields:
             return
         allowed = [tuple(field.split(".")) for field in external.fields]
-        for one in read:
-            if one[:1] != ("metadata",) and not any(one[: len(prefix)] == prefix for prefix in allowed):
-                message = f"an expression reads {'.'.join(one) or 'all of it'}, which is not listed here"
+        for variable_path in read:
+            if variable_path[:1] != ("metadata",) and not any(
+                variable_path[: len(prefix)] == prefix for prefix in allowed
+            ):
+                message = f"an expression reads {'.'.join(variable_path) or 'all of it'}, which is not listed here"
                 self._findings.problem(f"{path}.fields", message)
 
 

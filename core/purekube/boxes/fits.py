@@ -39,7 +39,7 @@ def misfits(raw: Any, schema: Schema, path: str = "", filled: Sequence[str] = ()
             yield from _items(raw, schema, path)
         case str() if OPENING in raw:
             if not _takes_texts(schema) and not raw.startswith(OPENING):
-                yield Problem(path, f"expected {_wanted(schema)}, found text")
+                yield Problem(path, f"expected {_type_name(schema)}, found text")
         case _:
             yield from _scalar(raw, schema, path)
 
@@ -50,7 +50,7 @@ def _takes_texts(schema: Schema) -> bool:
 
 def _object(raw: Mapping[str, Any], schema: Schema, path: str, filled: Sequence[str]) -> Iterator[Problem]:
     if schema.type not in (JsonType.OBJECT, JsonType.ANY) or schema.int_or_string:
-        yield Problem(path, f"expected {_wanted(schema)}, found an object")
+        yield Problem(path, f"expected {_type_name(schema)}, found an object")
         return
     fixed = True
     for key, value in raw.items():
@@ -77,7 +77,7 @@ def undefined(name: str, schema: Schema) -> str:
 
 def _items(raw: Sequence[Any], schema: Schema, path: str) -> Iterator[Problem]:
     if schema.type not in (JsonType.ARRAY, JsonType.ANY) or schema.int_or_string:
-        yield Problem(path, f"expected {_wanted(schema)}, found a list")
+        yield Problem(path, f"expected {_type_name(schema)}, found a list")
         return
     if schema.items is not None:
         for at, item in enumerate(raw):
@@ -88,12 +88,12 @@ def _scalar(raw: Any, schema: Schema, path: str) -> Iterator[Problem]:
     for cause in check_structure(schema, raw):
         if cause.reason == "FieldValueTypeInvalid" and "must be of type" in cause.message:
             hint = "; quote it" if schema.type is JsonType.STRING and raw is not None else ""
-            yield Problem(path, f"expected {_wanted(schema)}, found {type_name(raw)}{hint}")
+            yield Problem(path, f"expected {_type_name(schema)}, found {type_name(raw)}{hint}")
         else:
             yield Problem(path, cause.message)
 
 
-def _wanted(schema: Schema) -> str:
+def _type_name(schema: Schema) -> str:
     if schema.int_or_string:
         return "integer or string"
     return str(schema.type) or "any value"
@@ -140,19 +140,19 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
         hint = ": write string(…)"
     elif schema.type is JsonType.INTEGER and actual.name in ("string", "double"):
         hint = ": write int(…)"
-    return Problem(path, f"expected {_wanted(schema)}, found {actual}{hint}")
+    return Problem(path, f"expected {_type_name(schema)}, found {actual}{hint}")
 
 
-def leaves(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
     """Yield the schema of every text with an expression, by its path; keys that are expressions have none."""
     match raw:
         case Mapping():
             for key, value in raw.items():
                 child = schema.additional if OPENING in key else schema.child(key)
                 if child is not None:
-                    yield from leaves(value, child, join(path, key))
+                    yield from leaf_schemas(value, child, join(path, key))
         case list() | tuple() if schema.items is not None:
             for at, item in enumerate(raw):
-                yield from leaves(item, schema.items, index(path, at))
+                yield from leaf_schemas(item, schema.items, index(path, at))
         case str() if OPENING in raw:
             yield path, schema

@@ -13,7 +13,7 @@ from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.model import ApplyMode, OwnerMode, PhaseOn
 from purekube.boxes.problems import Findings, no_such
 from purekube.boxes.scoping import Variables, read_by
-from purekube.boxes.templates import OPENING, Template, whole
+from purekube.boxes.templates import OPENING, Template, whole_expression
 from purekube.cel import CelSyntaxError
 
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
@@ -102,7 +102,7 @@ class FormChecks:
     def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
         """Check that a name is not made of a field that changes on every write."""
         prefix = f"{entry.template_path}.metadata.name"
-        made = [one for one in template.expressions if one.place.path.startswith(prefix)]
+        made = [expression for expression in template.expressions if expression.place.path.startswith(prefix)]
         made += [iteration.key] if iteration is not None else []
         for expression in made:
             for path, _ in read_by(expression, inside):
@@ -145,7 +145,7 @@ def stays_at_home(value: Any) -> bool:
     if value is None:
         return True
     try:
-        piece = whole(value) if isinstance(value, str) else None
+        piece = whole_expression(value) if isinstance(value, str) else None
     except CelSyntaxError:
         return True  # reported elsewhere
     return piece is not None and "".join(piece.text.split()) == "self.metadata.namespace"

@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.fields import schema_field
 from purekube.apimachinery.formats import DNS_LABEL, GO_DURATION, IDENTIFIER
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.boxes.gates import AFTER, OPERATORS, Gate, read_gate
+from purekube.boxes.when_conditions import AFTER, OPERATORS, WhenCondition, read_when_condition
 
 API_VERSION: Final = "box.vworkspace.io/v1alpha1"
 KIND: Final = "OperatorBox"
@@ -158,10 +158,10 @@ class CrdSource:
 
 
 @attrs.frozen
-class GateEntry:
+class WhenEntry:
     """One entry of `when` or `any`: a gate as mapping, or an expression in `${…}`."""
 
-    gate: Gate | None = None
+    gate: WhenCondition | None = None
     expression: str = ""
 
     JSON_SCHEMA: ClassVar[_Schema] = {
@@ -181,12 +181,12 @@ class GateEntry:
     }
 
     @classmethod
-    def of(cls, raw: Any) -> "GateEntry":
+    def of(cls, raw: Any) -> "WhenEntry":
         """Read a mapping, or a text. Raises ValueError with all that is wrong."""
         if isinstance(raw, str):
             return cls(expression=raw)
         try:
-            return cls(gate=read_gate(raw))
+            return cls(gate=read_when_condition(raw))
         except ValidationProblems as error:
             told = "; ".join(str(problem).removeprefix(".") for problem in error.problems)
             raise ValueError(told) from error
@@ -357,8 +357,8 @@ class BoxResource:
     include_when: tuple[str, ...] = schema_field(
         "Should it exist? All must hold; false removes it, unknown holds it.", default=(), schema=_TEXTS
     )
-    when: tuple[GateEntry, ...] = schema_field("May we act now? All must hold.", default=())
-    any: tuple[GateEntry, ...] = schema_field("May we act now? One must hold.", default=())
+    when: tuple[WhenEntry, ...] = schema_field("May we act now? All must hold.", default=())
+    any: tuple[WhenEntry, ...] = schema_field("May we act now? One must hold.", default=())
     optional: bool | None = schema_field(
         "Whether a closed gate leaves Ready alone; without it: where the gate looks at the parent only.", default=None
     )
@@ -389,8 +389,8 @@ class BoxPhase:
     name: str = schema_field("Name of the phase.", schema=_NAME)
     resources: tuple[BoxResource, ...] = schema_field("What belongs to it.")
     on: PhaseOn = schema_field("When it has its turn.", default=PhaseOn.RECONCILE)
-    when: tuple[GateEntry, ...] = schema_field("May we act now? All must hold.", default=())
-    any: tuple[GateEntry, ...] = schema_field("May we act now? One must hold.", default=())
+    when: tuple[WhenEntry, ...] = schema_field("May we act now? All must hold.", default=())
+    any: tuple[WhenEntry, ...] = schema_field("May we act now? One must hold.", default=())
     optional: bool | None = schema_field("Whether a closed gate leaves Ready alone.", default=None)
     depends_on: tuple[Dependency, ...] = schema_field("What all its resources wait for.", default=())
 
@@ -496,7 +496,7 @@ class OperatorBox:
 
 SEVERAL_FORMS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     CrdSource: CrdSource.of,
-    GateEntry: GateEntry.of,
+    WhenEntry: WhenEntry.of,
     Dependency: Dependency.of,
     ForEach: ForEach.of,
     GeneratedFields: GeneratedFields.of,

@@ -9,7 +9,7 @@ from purekube.boxes.model import BoxResource, OperatorBox
 from purekube.boxes.schemas import KnownKind
 from purekube.boxes.scoping import names_in
 from purekube.boxes.taint import PARENT, Origin, Taint, child, external, taint_of
-from purekube.boxes.templates import pieces
+from purekube.boxes.templates import text_parts
 from purekube.cel import CelSyntaxError
 from purekube.cel.parser import parse
 from purekube.cel.syntax import Expression
@@ -29,7 +29,9 @@ def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNa
     for name, ids in names.lists.items():
         if ids[0] in kinds:
             named = max(
-                origin_of(get_path(one.template, "metadata", "name")) for one in _resources(model) if one.id in ids
+                origin_of(get_path(resource.template, "metadata", "name"))
+                for resource in _resources(model)
+                if resource.id in ids
             )
             taints[name] = child(kinds[ids[0]].kind, named, listed=True)
     return taints
@@ -54,7 +56,7 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
     if not isinstance(text, str):
         return Origin.CHOSEN
     try:
-        trees = [parse(piece.text) for piece in pieces(text) if piece.is_expression]
+        trees = [parse(piece.text) for piece in text_parts(text) if piece.is_expression]
     except CelSyntaxError:
         return Origin.CHOSEN
     if literal and trees:

@@ -16,7 +16,7 @@ from purekube.boxes.box import Box, BoxNode, ExternalNode, Iteration
 from purekube.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.model import ApplyMode, GeneratedField, ImmutableMode, OnDelete, OwnerMode, PruneMode, ReadinessRule
-from purekube.boxes.opening import opening, together
+from purekube.boxes.when_test import together, when_test
 from purekube.cel.syntax import Binary, Call, Conditional, Expression, children
 from purekube.composites.rendering import as_stored
 from purekube.controller.decision import ALPHANUMERIC, Fill
@@ -131,8 +131,8 @@ def _resource(box: Box, node: BoxNode) -> GraphNode:
         _renderer(node, _Touching.of(node)),
         edges=node.edges,
         include=lambda scope: include(scope, {}),
-        gate=opening(node.gates),
-        is_choice=bool(node.gates) and all(gate.is_choice for gate in node.gates),
+        when=when_test(node.when_conditions),
+        is_choice=bool(node.when_conditions) and all(gate.is_choice for gate in node.when_conditions),
         ready=_ready(node),
         readiness=_exists if node.readiness is ReadinessRule.EXISTS else None,
         schema=node.schema,
@@ -185,8 +185,10 @@ class _Touching:
         """Make it from the expressions of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
-        choosing = tuple(one for one in expressions if _chooses(one.program.tree))
-        return cls(node.edges, choosing, variables(one for one in expressions if one not in choosing))
+        choosing = tuple(expression for expression in expressions if _chooses(expression.program.tree))
+        return cls(
+            node.edges, choosing, variables(expression for expression in expressions if expression not in choosing)
+        )
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
         """Return the edges that the rendering needed, in the scopes of all items; None for all of them."""

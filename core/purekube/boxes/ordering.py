@@ -33,7 +33,7 @@ def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findin
     return tuple(attrs.evolve(by_id[name], wave=graph.waves[name]) for name in graph.nodes if name in by_id)
 
 
-def within(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
+def known_nodes(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
     """Return the nodes without edges to unknown ones."""
     return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
 

@@ -9,7 +9,7 @@ from purekube.apimachinery.problems import index, join
 from purekube.boxes import fits
 from purekube.boxes.box import BoxRule, CompiledMutation, CompiledVersion, StatusCondition
 from purekube.boxes.model import BoxMutation, BoxValidation, BoxVersion, OperatorBox
-from purekube.boxes.problems import Findings, listed
+from purekube.boxes.problems import Findings, joined_names
 from purekube.boxes.resources import Resources
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.boxes.scoping import Variables
@@ -49,7 +49,11 @@ class OwnKind:
             reader.fields(),
             reader.conditions(),
             tuple(rule for at, one in enumerate(model.spec.validation) if (rule := reader.rule(at, one))),
-            tuple(made for at, one in enumerate(model.spec.mutation) if (made := reader.mutation(at, one))),
+            tuple(
+                made
+                for at, box_mutation in enumerate(model.spec.mutation)
+                if (made := reader.mutation(at, box_mutation))
+            ),
             reader.versions(),
         )
 
@@ -112,7 +116,7 @@ class _Reader:
 
     def fields(self) -> Mapping[str, Template]:
         """Return the declared fields, each with a template of its own."""
-        found: dict[str, Template] = {}
+        templates: dict[str, Template] = {}
         for name, raw in self.model.spec.status.fields.items():
             path = join("spec.status.fields", name)
             child = None if self._status is None else self._status.child(name)
@@ -123,12 +127,12 @@ class _Reader:
                 hint = fits.undefined(name, self._status).removeprefix("undefined field")
                 message = f"the API server would drop it: {self._file} declares no status.{name}{hint}"
                 self._findings.problem(path, message)
-            found[name] = self.resources.templates.template(raw, path, self.resources.variables, schema=child)
-        return found
+            templates[name] = self.resources.templates.template(raw, path, self.resources.variables, schema=child)
+        return templates
 
     def conditions(self) -> tuple[StatusCondition, ...]:
         """Return the declared conditions."""
-        found: list[StatusCondition] = []
+        status_conditions: list[StatusCondition] = []
         seen: set[str] = set()
         for at, one in enumerate(self.model.spec.status.conditions):
             path = index("spec.status.conditions", at)
@@ -141,8 +145,8 @@ class _Reader:
             reason = self._text(one.reason or one.type, f"{path}.reason")
             message = self._text(one.message, f"{path}.message")
             if status is not None:
-                found.append(StatusCondition(one.type, status, reason, message))
-        return tuple(found)
+                status_conditions.append(StatusCondition(one.type, status, reason, message))
+        return tuple(status_conditions)
 
     def _text(self, raw: str, path: str) -> Template:
         return self.resources.templates.template(raw, path, self.resources.variables, wanted=STRING)
@@ -193,7 +197,7 @@ class _Reader:
         for at, version in enumerate(given):
             path = index("spec.versions", at)
             if version.name not in self.crd.kinds:
-                told = f"{self._file} has no version {version.name}; it has {listed(self.crd.kinds)}"
+                told = f"{self._file} has no version {version.name}; it has {joined_names(self.crd.kinds)}"
                 self._findings.problem(f"{path}.name", told)
             if version.name in names[:at]:
                 self._findings.problem(f"{path}.name", f"{version.name} is there twice")
@@ -220,14 +224,14 @@ class _Reader:
         self, fields: Mapping[str, Any], path: str, variable: str, source: KnownKind, target: KnownKind
     ) -> Mapping[tuple[str, ...], Template]:
         variables = Variables({variable: source.type}, certain=frozenset((variable,)))
-        found: dict[tuple[str, ...], Template] = {}
+        templates: dict[tuple[str, ...], Template] = {}
         for name, raw in fields.items():
             steps, where = tuple(name.split(".")), join(path, name)
             schema = None if target.schema is None else _schema_at(target.schema, steps)
             if target.schema is not None and schema is None:
                 self._findings.problem(where, f"there is no field {name} in {target.kind.version}")
-            found[steps] = self.resources.templates.template(raw, where, variables, schema=schema)
-        return found
+            templates[steps] = self.resources.templates.template(raw, where, variables, schema=schema)
+        return templates
 
 
 def _schema_at(schema: Schema, steps: Sequence[str]) -> Schema | None:

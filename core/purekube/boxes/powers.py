@@ -76,14 +76,14 @@ def is_data(kind: Kind, steps: Steps) -> bool:
     return not _TEXTS.isdisjoint(steps) or any(steps[: len(path)] == path for path in _DATA.get(kind, ()))
 
 
-def powers_below(kind: Kind, steps: Steps, given: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
+def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
     """Return the powers that an object at a place may have, by its type and by what its schema allows."""
     found: dict[Power, Steps] = {}
-    _look_below(kind, steps, given, schema, found, set())
+    _powers_below(kind, steps, cel_type, schema, found, set())
     return found
 
 
-def _look_below(
+def _powers_below(
     kind: Kind, steps: Steps, given: CelType, schema: Schema | None, found: dict[Power, Steps], seen: set[int]
 ) -> None:
     while given.name in ("optional", "list"):
@@ -102,13 +102,16 @@ def _look_below(
         if power is not None:
             found.setdefault(power, (*steps, name))
         else:
-            _look_below(kind, (*steps, name), inner, child, found, seen)
+            _powers_below(kind, (*steps, name), inner, child, found, seen)
 
 
-def _fields(given: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
+def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
     """Return the fields that an object may have, as its type or its schema names them; None if neither does."""
-    if given.fields is not None:
-        return {name: (one.type, None if schema is None else schema.child(name)) for name, one in given.fields.items()}
+    if cel_type.fields is not None:
+        return {
+            name: (field.type, None if schema is None else schema.child(name))
+            for name, field in cel_type.fields.items()
+        }
     if (
         schema is None
         or schema.preserve_unknown
@@ -117,8 +120,8 @@ def _fields(given: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType
         return None
     if schema.type is not JsonType.OBJECT:
         return {}
-    others = {} if schema.additional is None else {ITEM: (given.item, schema.additional)}
-    return {**others, **{name: (given.item, child) for name, child in schema.properties.items()}}
+    others = {} if schema.additional is None else {ITEM: (cel_type.item, schema.additional)}
+    return {**others, **{name: (cel_type.item, child) for name, child in schema.properties.items()}}
 
 
 def is_allowed(power: Power, taint: Taint) -> bool:

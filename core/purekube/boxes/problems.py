@@ -91,7 +91,7 @@ def offset_of(error: CelSyntaxError, source: str) -> int:
     return sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
 
 
-def listed(names: Iterable[str]) -> str:
+def joined_names(names: Iterable[str]) -> str:
     """Return names for a message."""
     return ", ".join(sorted(names)) or "there is none"
 
@@ -99,5 +99,5 @@ def listed(names: Iterable[str]) -> str:
 def no_such(name: str, names: Iterable[str]) -> str:
     """Return the message for an id that does not exist."""
     near = get_close_matches(name, sorted(names), 1)
-    hint = f"did you mean {near[0]}?" if near else listed(names)
+    hint = f"did you mean {near[0]}?" if near else joined_names(names)
     return f"there is no resource, external or phase {name}: {hint}"

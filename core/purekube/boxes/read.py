@@ -37,9 +37,9 @@ def read_box(raw: Any) -> OperatorBox:
 
 
 def _type_problems(raw: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, wanted in _TYPE:
-        if (given := raw.get(name)) != wanted:
-            yield Problem(name, f"is required: {wanted}" if given is None else f"must be {wanted}")
+    for name, desired in _TYPE:
+        if (given := raw.get(name)) != desired:
+            yield Problem(name, f"is required: {desired}" if given is None else f"must be {desired}")
 
 
 @cache

@@ -9,7 +9,6 @@ from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import index
 from purekube.boxes.box import BoxNode, ExternalNode, Iteration, StatusCondition
 from purekube.boxes.children import ChildNames, list_name
-from purekube.boxes.deputies import Deputies
 from purekube.boxes.edges import UNTIL, Target, inferred
 from purekube.boxes.entries import (
     TAKEN,
@@ -25,15 +24,16 @@ from purekube.boxes.entries import (
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.externals import Externals
 from purekube.boxes.form_checks import FormChecks, is_worked_out, stays_at_home
-from purekube.boxes.gating import Gating
+from purekube.boxes.impersonation import ImpersonationRules
 from purekube.boxes.model import ApplyMode, BoxResource, Dependency, OperatorBox
-from purekube.boxes.ordering import descendants, ordered, within
+from purekube.boxes.ordering import descendants, known_nodes, ordered
 from purekube.boxes.problems import Findings, no_such
 from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
 from purekube.boxes.scoping import ExpressionCompiler, Variables, paths_of, read_by
 from purekube.boxes.taint import TRUSTED, taint_of
 from purekube.boxes.template_compiler import TemplateCompiler
 from purekube.boxes.templates import Template
+from purekube.boxes.when_entries import WhenEntries
 from purekube.cel import DYN, ITEM, STRING, CelType, VariablePath, list_of
 from purekube.composites.composite import SecretUse
 from purekube.graph import Edge
@@ -54,9 +54,9 @@ class Resources:
     variables: Variables
     """Everything that a status field may read."""
     templates: TemplateCompiler
-    gating: Gating
+    gating: WhenEntries
     forms: FormChecks
-    deputies: Deputies
+    deputies: ImpersonationRules
     targets: Mapping[str, Target]
     """The possible dependencies by id."""
     reads: dict[str, list[VariablePath]] = attrs.field(factory=dict)
@@ -72,12 +72,12 @@ class Resources:
         variables = variables_of(living, model, kinds, children, crd.stored)
         lists = {list_name(kind): list_of(kinds[ids[0]].type) for kind, ids in children.by_kind.items()}
         expressions = ExpressionCompiler(findings, children, lists, crd.where)
-        gating = Gating(expressions, _schemas(kinds, crd.stored))
+        gating = WhenEntries(expressions, _schemas(kinds, crd.stored))
         targets = targets_of(entries, model)
         templates = TemplateCompiler(findings, expressions)
         names = (*(entry.id for entry in living), *(external.id for external in model.spec.externals))
         forms = FormChecks(findings, crd.stored.kind, frozenset(names))
-        deputies = Deputies(findings, crd.stored.kind, frozenset(model.spec.trust_parents))
+        deputies = ImpersonationRules(findings, crd.stored.kind, frozenset(model.spec.trust_parents))
         known = (kinds, crd.stored, children, variables)
         return cls(model, findings, entries, *known, templates, gating, forms, deputies, targets)
 
@@ -115,7 +115,7 @@ class Resources:
             if node is not None and entry.drain is not None:
                 phases.setdefault(entry.drain, []).append(node)
         known = {name for nodes in phases.values() for name in (node.id for node in nodes)}
-        return tuple(ordered(within(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
+        return tuple(ordered(known_nodes(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
         """Return the externals with what expressions read of them; call it last, when all expressions are known."""
@@ -141,12 +141,12 @@ class Resources:
 
     def use_of_secrets(self) -> SecretUse:
         """Return what is read of the Secrets that the box makes; call it last, once all expressions are known."""
-        secrets = [one for one in self.entries if one.id in self.kinds and is_secret(self.kinds[one.id].kind)]
-        names = {one.id for one in secrets}
+        secrets = [entry for entry in self.entries if entry.id in self.kinds and is_secret(self.kinds[entry.id].kind)]
+        names = {secret.id for secret in secrets}
         names |= {name for name, ids in self.children.lists.items() if names.intersection(ids)}
         paths = (path for made in self.expressions.made for path in paths_of(made, self.variables))
         read = {next((step for step in path[1:] if step != ITEM), "") for path in paths if path[0] in names}
-        if any(apply_mode(one) is ApplyMode.ALWAYS for one in secrets) or read - {"metadata", "type"}:
+        if any(apply_mode(secret) is ApplyMode.ALWAYS for secret in secrets) or read - {"metadata", "type"}:
             return SecretUse.CONTENT
         return SecretUse.TYPE if "type" in read else SecretUse.METADATA
 
@@ -165,7 +165,7 @@ class Resources:
         iteration, inside = self._iteration(entry, others)
         template = self._template(entry, known, inside)
         ready = self._ready(entry, known, seen, inside)
-        gates = self.gating.gates_of(entry.phase, entry.phase_path, resource, entry.path, seen)
+        gates = self.gating.when_conditions_of(entry.phase, entry.phase_path, resource, entry.path, seen)
         self.forms.check_form(entry, known.kind)
         self.forms.check_name(entry, template, inside, iteration)
         self.forms.warn_of_volatile(entry, known.kind, include, others)
@@ -179,7 +179,7 @@ class Resources:
             schema=known.schema,
             iteration=iteration,
             include=include,
-            gates=gates,
+            when_conditions=gates,
             ready=ready,
             readiness=resource.readiness,
             edges=self._edges(entry, template, include, iteration, inside, others),
@@ -266,12 +266,12 @@ class Resources:
         if entry.phase is not None:
             yield from self._dependencies(entry, entry.phase.depends_on, f"{entry.phase_path}.dependsOn")
 
-    def _dependencies(self, entry: Entry, given: Sequence[Dependency], path: str) -> Iterator[Edge]:
+    def _dependencies(self, entry: Entry, dependencies: Sequence[Dependency], path: str) -> Iterator[Edge]:
         phases = {phase.name: [resource.id for resource in phase.resources] for phase in self.model.spec.phases}
         pool = {one.id for one in self.entries if (one.drain is None) == (entry.drain is None)}
         if entry.drain is None:
             pool.update(self._externals)
-        for at, dependency in enumerate(given):
+        for at, dependency in enumerate(dependencies):
             where = index(path, at)
             ids = [dependency.id] if dependency.id in pool else phases.get(dependency.id)
             if ids is None or not pool.issuperset(ids):
@@ -303,7 +303,9 @@ class Resources:
     def _check_status_itself(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
         said = {name: template.expressions for name, template in fields.items()}
         said["conditions"] = tuple(
-            made for one in conditions for made in (one.status, *one.reason.expressions, *one.message.expressions)
+            made
+            for condition in conditions
+            for made in (condition.status, *condition.reason.expressions, *condition.message.expressions)
         )
         reads = {
             name: {field for made in texts for field in self._own_status(made, said)} for name, texts in said.items()

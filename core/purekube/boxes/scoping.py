@@ -11,7 +11,7 @@ from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.functions import FUNCTIONS
 from purekube.boxes.problems import Findings
 from purekube.boxes.taint import TRUSTED, Taint, taint_of
-from purekube.boxes.templates import Piece
+from purekube.boxes.templates import TextPart
 from purekube.cel import BOOL, ITEM, LIMITS, STRING, Absence, CelSyntaxError, CelType, Checked, Program, VariablePath
 from purekube.cel.check import check, facts_of
 from purekube.cel.evaluate import TYPES, build
@@ -56,7 +56,9 @@ class Variables:
 
     def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
         """Return the variables if these conditions hold: fields that they test with `has(…)` exist."""
-        return attrs.evolve(self, present=self.present.union(*(facts_of(one.program.tree) for one in conditions)))
+        return attrs.evolve(
+            self, present=self.present.union(*(facts_of(condition.program.tree) for condition in conditions))
+        )
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
         """Return the variables with one more, or with another meaning of one."""
@@ -83,7 +85,7 @@ class ExpressionCompiler:
     made: list[BoxExpression] = attrs.field(factory=list)
 
     def piece(
-        self, piece: Piece, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
+        self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
         """Compile an expression in a text of the file; `secret` says that its value may reveal data of Secrets."""
         return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
@@ -171,19 +173,19 @@ def _with_hint(error: CelSyntaxError, text: str, itself: str) -> CelSyntaxError:
     return hinted
 
 
-def _gives(actual: CelType, wanted: CelType) -> bool:
-    return actual.name == "dyn" or actual.name == wanted.name
+def _gives(actual: CelType, cel_type: CelType) -> bool:
+    return actual.name == "dyn" or actual.name == cel_type.name
 
 
-def _unwanted(actual: CelType, wanted: CelType) -> str:
+def _unwanted(actual: CelType, cel_type: CelType) -> str:
     if actual.name == "optional":
-        return f"must give {_article(wanted)}, and may be without a value: add .orValue(…)"
-    hint = ": write string(…)" if wanted == STRING and actual.name in ("int", "uint", "double", "bool") else ""
-    return f"must give {_article(wanted)}, not {actual}{hint}"
+        return f"must give {_article(cel_type)}, and may be without a value: add .orValue(…)"
+    hint = ": write string(…)" if cel_type == STRING and actual.name in ("int", "uint", "double", "bool") else ""
+    return f"must give {_article(cel_type)}, not {actual}{hint}"
 
 
-def _article(wanted: CelType) -> str:
-    return "true or false" if wanted == BOOL else "a list" if wanted.name == "list" else f"a {wanted}"
+def _article(cel_type: CelType) -> str:
+    return "true or false" if cel_type == BOOL else "a list" if cel_type.name == "list" else f"a {cel_type}"
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.boxes.box import Box, StatusCondition
 from purekube.boxes.evaluation import Evaluation, variables
@@ -26,7 +26,7 @@ class Reported:
     """The results of a status's expressions: fields, conditions, and errors."""
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)
-    conditions: tuple[Wanted, ...] = ()
+    conditions: tuple[DesiredCondition, ...] = ()
     faults: tuple[str, ...] = ()
 
 
@@ -38,7 +38,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
         value = _rendered(evaluation, scope, template, faults)
         if value is not ABSENT:
             fields[name] = value
-    conditions = tuple(_condition(evaluation, scope, one, faults) for one in box.conditions)
+    conditions = tuple(_condition(evaluation, scope, condition, faults) for condition in box.conditions)
     return Reported(fields, conditions, tuple(faults))
 
 
@@ -52,13 +52,13 @@ def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: 
         return ABSENT
 
 
-def _condition(evaluation: Evaluation, scope: Scope, asked: StatusCondition, faults: list[str]) -> Wanted:
+def _condition(evaluation: Evaluation, scope: Scope, asked: StatusCondition, faults: list[str]) -> DesiredCondition:
     status, why = _truth(evaluation, scope, asked.status, faults)
     reason = _text(_rendered(evaluation, scope, asked.reason, faults))
     message = _text(_rendered(evaluation, scope, asked.message, faults))
     if status is ConditionStatus.UNKNOWN:
-        return Wanted(asked.type, status, _WITHOUT_VALUE, message or why)
-    return Wanted(asked.type, status, reason or asked.type, message)
+        return DesiredCondition(asked.type, status, _WITHOUT_VALUE, message or why)
+    return DesiredCondition(asked.type, status, reason or asked.type, message)
 
 
 def _truth(
@@ -77,12 +77,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def with_faults(conditions: Sequence[Wanted], faults: Sequence[str]) -> tuple[Wanted, ...]:
+def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:
     """Set Ready to False if the status could not be evaluated, unless it is not True already."""
-    ready = next((one for one in conditions if one.type == READY), None)
+    ready = next((condition for condition in conditions if condition.type == READY), None)
     if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
         return tuple(conditions)
     failed = GraphReason.EXPRESSION_FAILED.value
-    stalled = Wanted(STALLED, ConditionStatus.TRUE, failed, faults[0])
-    others = [one for one in conditions if one.type not in (READY, STALLED)]
-    return (Wanted(READY, ConditionStatus.FALSE, failed, faults[0]), *others, stalled)
+    stalled = DesiredCondition(STALLED, ConditionStatus.TRUE, failed, faults[0])
+    others = [condition for condition in conditions if condition.type not in (READY, STALLED)]
+    return (DesiredCondition(READY, ConditionStatus.FALSE, failed, faults[0]), *others, stalled)

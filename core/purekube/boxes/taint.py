@@ -20,12 +20,12 @@ from purekube.cel.syntax import (
     Call,
     Conditional,
     Expression,
+    HasMacro,
     Identifier,
     Index,
     ListLiteral,
     Literal,
     Macro,
-    Present,
     Select,
     children,
 )
@@ -49,7 +49,7 @@ class Origin(IntEnum):
 
 
 @attrs.frozen
-class Source:
+class TaintSource:
     """An object that variables stand for. `origins` says who decides its fields, `rest` who decides all others.
 
     `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself makes it, so that no
@@ -84,7 +84,7 @@ class Taint:
 
     data: bool = False
     origin: Origin = Origin.AUTHOR
-    source: Source | None = None
+    source: TaintSource | None = None
     path: tuple[str, ...] = ()
     listed: bool = False
     owned: bool = False
@@ -138,7 +138,7 @@ class Taint:
 
 
 TRUSTED: Final = Taint()
-PARENT: Final = Taint(source=Source({**_SERVER, _NAME: Origin.NAMED}))
+PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
@@ -147,7 +147,7 @@ def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
     A Namespace that the box makes counts as the author's choice.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
-    return Taint(source=Source(origins, _public(kind), owned=True), listed=listed)
+    return Taint(source=TaintSource(origins, _public(kind), owned=True), listed=listed)
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
@@ -157,7 +157,7 @@ def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN
-    return Taint(source=Source({**_SERVER, _NAME: named}, _public(kind), rest=rest))
+    return Taint(source=TaintSource({**_SERVER, _NAME: named}, _public(kind), rest=rest))
 
 
 def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
@@ -179,7 +179,7 @@ class _Tracer:
                 return self.variables.get(name, TRUSTED)
             case Select(operand, field):
                 return self.visit(operand).field(field)
-            case Present(operand, field):
+            case HasMacro(operand, field):
                 return self.visit(operand).field(field).whole
             case Index(operand, key):
                 return self._index(self.visit(operand), key)
@@ -237,4 +237,4 @@ class _Tracer:
 
 def _mixed(taints: Iterable[Taint]) -> Taint:
     """Return the result of an operator or a function: a whole object as an operand contributes all its taint."""
-    return reduce(Taint.under, (one.whole for one in taints), TRUSTED)
+    return reduce(Taint.under, (taint.whole for taint in taints), TRUSTED)

@@ -12,7 +12,7 @@ from purekube.boxes import fits
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.problems import Findings
 from purekube.boxes.scoping import ExpressionCompiler, Variables
-from purekube.boxes.templates import Piece, Template, compile_template, whole
+from purekube.boxes.templates import Template, TextPart, compile_template, whole_expression
 from purekube.cel import BOOL, STRING, CelSyntaxError, CelType, Program
 from purekube.schema.node import Schema
 
@@ -27,17 +27,19 @@ class TemplateCompiler:
     findings: Findings
     expressions: ExpressionCompiler
 
-    def whole(self, text: str, path: str, variables: Variables, wanted: CelType | None = None) -> BoxExpression | None:
+    def whole(
+        self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
+    ) -> BoxExpression | None:
         """Compile a field that is one expression; None if it is none, which is reported."""
         try:
-            piece = whole(text)
+            piece = whole_expression(text)
         except CelSyntaxError as error:
             self.findings.syntax(path, error, text, 0)
             return None
         if piece is None:
             self.findings.problem(path, f"must be one expression: ${{{text.strip() or '…'}}}")
             return None
-        return self.expressions.piece(piece, path, variables, wanted=wanted)
+        return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
         """Compile expressions that give true or false."""
@@ -59,9 +61,9 @@ class TemplateCompiler:
 
         `judge` is called for each expression, with the schema of its place if that is known.
         """
-        leaves = dict(fits.leaves(raw, schema, path)) if schema is not None else {}
+        leaves = dict(fits.leaf_schemas(raw, schema, path)) if schema is not None else {}
 
-        def compile_piece(where: str, piece: Piece, in_text: bool) -> BoxExpression | None:
+        def compile_piece(where: str, piece: TextPart, in_text: bool) -> BoxExpression | None:
             secret = any(where.startswith(prefix) for prefix in secret_below)
             asked = STRING if in_text else wanted
             made = self.expressions.piece(piece, where, variables, wanted=asked, secret=secret)
@@ -80,7 +82,7 @@ class TemplateCompiler:
                 self.findings.problem(misfit.path, misfit.message)
         return template
 
-    def _check_leaf(self, made: BoxExpression, leaf: Schema, where: str, piece: Piece, *, in_text: bool) -> None:
+    def _check_leaf(self, made: BoxExpression, leaf: Schema, where: str, piece: TextPart, *, in_text: bool) -> None:
         misfit = fits.mismatch(STRING if in_text else made.program.type, leaf)
         if misfit is not None:
             told = f"{misfit.path}: {misfit.message}" if misfit.path else misfit.message

@@ -24,7 +24,7 @@ OPENING: Final = "${"
 
 
 @attrs.frozen
-class Piece:
+class TextPart:
     """A part of a text: literal characters, or the text of an expression; `at` is its position in the whole text."""
 
     text: str
@@ -32,12 +32,12 @@ class Piece:
     is_expression: bool = False
 
 
-def pieces(text: str) -> list[Piece]:
+def text_parts(text: str) -> list[TextPart]:
     """Return the parts of a text.
 
     Raises CelSyntaxError for an expression without an end, with its place in the whole text.
     """
-    found: list[Piece] = []
+    found: list[TextPart] = []
     literal, begin, at = "", 0, 0
     while (dollar := text.find("$", at)) >= 0:
         if text.startswith("$${", dollar):
@@ -45,14 +45,14 @@ def pieces(text: str) -> list[Piece]:
         elif text.startswith(OPENING, dollar):
             literal += text[at:dollar]
             if literal:
-                found.append(Piece(literal, begin))
+                found.append(TextPart(literal, begin))
             end = _end(text, dollar + 2)
-            found.append(Piece(text[dollar + 2 : end], dollar + 2, is_expression=True))
+            found.append(TextPart(text[dollar + 2 : end], dollar + 2, is_expression=True))
             literal, begin, at = "", end + 1, end + 1
         else:
             literal, at = literal + text[at : dollar + 1], dollar + 1
     literal += text[at:]
-    return [*found, Piece(literal, begin)] if literal else found
+    return [*found, TextPart(literal, begin)] if literal else found
 
 
 def _end(text: str, begin: int) -> int:
@@ -69,16 +69,16 @@ def _end(text: str, begin: int) -> int:
     raise CelSyntaxError("${ without its }; write $${ for a ${ that is plain text", text, begin - 2)
 
 
-def whole(text: str) -> Piece | None:
+def whole_expression(text: str) -> TextPart | None:
     """Return the expression that is the whole text, or None; one final newline, which YAML's `|` adds, is ignored."""
-    found = pieces(text.removesuffix("\n"))
+    found = text_parts(text.removesuffix("\n"))
     return found[0] if len(found) == 1 and found[0].is_expression else None
 
 
 Render: TypeAlias = Callable[[dict[Any, Any]], Any]
 """A function of a prepared scope to a value, `ABSENT` if there is none. Raises ExpressionFailure."""
 
-Compile: TypeAlias = Callable[[str, Piece, bool], BoxExpression | None]
+Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
 """A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
 
 
@@ -154,8 +154,8 @@ class _Builder:
         if "$" not in text:
             return _Scalar(text)
         try:
-            found = pieces(text)
-            piece = None if is_key else whole(text)
+            found = text_parts(text)
+            piece = None if is_key else whole_expression(text)
         except CelSyntaxError as error:
             self.problems.append(TemplateProblem(path, error))
             return _Scalar(text)
@@ -166,18 +166,18 @@ class _Builder:
             return _Scalar("".join(part for part in parts if isinstance(part, str)))
         return _text_of(parts)
 
-    def _whole(self, piece: Piece, path: str) -> _Part:
+    def _whole(self, piece: TextPart, path: str) -> _Part:
         expression = self._made(piece, path, in_text=False)
         if expression is None:
             return _Scalar(None)
         return lambda scope: _value_of(expression, scope)
 
-    def _part(self, piece: Piece, path: str) -> str | BoxExpression:
+    def _part(self, piece: TextPart, path: str) -> str | BoxExpression:
         if not piece.is_expression:
             return piece.text
         return self._made(piece, path, in_text=True) or ""
 
-    def _made(self, piece: Piece, path: str, *, in_text: bool) -> BoxExpression | None:
+    def _made(self, piece: TextPart, path: str, *, in_text: bool) -> BoxExpression | None:
         expression = self._compile(path, piece, in_text)
         if expression is not None:
             self.expressions.append(expression)
@@ -288,7 +288,7 @@ def renders(raw: Any, path: Sequence[str]) -> bool:
     """Report whether a template itself sets the value at `path`; a whole expression sets everything below it."""
     for step in path:
         if isinstance(raw, str):
-            return _is_whole(raw)
+            return _is_single_expression(raw)
         if isinstance(raw, Mapping):
             if step not in raw:
                 return False
@@ -298,8 +298,8 @@ def renders(raw: Any, path: Sequence[str]) -> bool:
     return True
 
 
-def _is_whole(text: str) -> bool:
+def _is_single_expression(text: str) -> bool:
     try:
-        return whole(text) is not None
+        return whole_expression(text) is not None
     except CelSyntaxError:
         return False

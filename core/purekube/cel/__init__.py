@@ -5,7 +5,7 @@ macros of two variables) and the libraries of Kubernetes (quantities, URLs, addr
 expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
 """
 
-from purekube.cel.check import ITEM, Absence, Checked, Read, VariablePath
+from purekube.cel.check import ITEM, Absence, Checked, FieldRead, VariablePath
 from purekube.cel.errors import CelError, CelSyntaxError, EvaluationError, LimitExceeded, Missing
 from purekube.cel.library import FUNCTIONS, LIBRARIES
 from purekube.cel.limits import LIMITS, Budget, Limits
@@ -52,11 +52,11 @@ __all__ = [
     "Environment",
     "EvaluationError",
     "Field",
+    "FieldRead",
     "LimitExceeded",
     "Limits",
     "Missing",
     "Program",
-    "Read",
     "VariablePath",
     "compile_expression",
     "list_of",

@@ -20,18 +20,18 @@ from purekube.cel.syntax import (
     Call,
     Conditional,
     Expression,
+    HasMacro,
     Identifier,
     Index,
     ListLiteral,
     Literal,
     Macro,
     MapLiteral,
-    Present,
     Select,
     Unary,
     dotted,
 )
-from purekube.cel.types import BOOL, DYN, INT, CelType, joined, list_of, map_of, meet, optional_of, substituted
+from purekube.cel.types import BOOL, DYN, INT, CelType, joined, list_of, map_of, optional_of, substituted, unify
 from purekube.cel.values import type_name
 from purekube.regex import PatternError, compile_pattern
 
@@ -56,7 +56,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 
 @attrs.frozen(order=True)
-class Read:
+class FieldRead:
     """A place that an expression reads; `soft` if it also works without it (`.?x`, `has(x)`)."""
 
     path: VariablePath
@@ -76,7 +76,7 @@ class Checked:
     """The result of a check: the expression's type, its reads, which of these may be absent, which are untyped."""
 
     type: CelType
-    reads: frozenset[Read]
+    reads: frozenset[FieldRead]
     absences: tuple[Absence, ...]
     unknown: frozenset[VariablePath]
 
@@ -107,7 +107,7 @@ class _Checker:
         self._source = source
         self._functions = functions
         self._present: frozenset[VariablePath] = frozenset()
-        self.reads = set[Read]()
+        self.reads = set[FieldRead]()
         self.absences = set[Absence]()
         self.unknown = set[VariablePath]()
 
@@ -115,7 +115,7 @@ class _Checker:
         match node:
             case Literal(value):
                 return _LITERALS[type_name(value)]
-            case Identifier() | Select() | Index() | Present():
+            case Identifier() | Select() | Index() | HasMacro():
                 return self._place(node, scope)
             case Call():
                 return self._call(node, scope)
@@ -143,8 +143,8 @@ class _Checker:
     def _error(self, what: str, at: int) -> CelSyntaxError:
         return CelSyntaxError(what, self._source, at)
 
-    def _want(self, wanted: CelType, actual: CelType, where: str, at: int) -> None:
-        if not actual.fits(wanted):
+    def _want(self, cel_type: CelType, actual: CelType, where: str, at: int) -> None:
+        if not actual.fits(cel_type):
             raise self._error(f"no matching overload for {where!r} applied to {actual}", at)
 
     def _element(self, node: Expression, optional: bool, scope: _Scope) -> CelType:
@@ -157,12 +157,12 @@ class _Checker:
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def _place(self, node: Identifier | Select | Index | Present, scope: _Scope) -> CelType:
+    def _place(self, node: Identifier | Select | Index | HasMacro, scope: _Scope) -> CelType:
         """Return the type of a place, and record it as one read with its whole path."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
-            self.reads.add(Read(path, _is_soft(node)))
+            self.reads.add(FieldRead(path, _is_soft(node)))
         return kind
 
     def _type_at(self, node: Expression, scope: _Scope) -> CelType:
@@ -171,7 +171,7 @@ class _Checker:
                 return self._identifier(node, scope)
             case Select():
                 return self._select(node, scope)
-            case Present(operand, field):
+            case HasMacro(operand, field):
                 self._field(self._type_at(operand, scope), field, node.at)
                 return BOOL
             case Index():
@@ -183,7 +183,7 @@ class _Checker:
         match node:
             case Identifier(name):
                 return scope[name].path if name in scope else None
-            case Select(operand, field, _, quoted) | Present(operand, field, quoted):
+            case Select(operand, field, _, quoted) | HasMacro(operand, field, quoted):
                 before = self._path(operand, scope)
                 return None if before is None else (*before, field if quoted else unescape(field))
             case Index(operand, key):
@@ -274,7 +274,7 @@ class _Checker:
         negative = self._given(_facts(node.condition, False), node.negative, scope)
         return joined([positive, negative])
 
-    def _given(self, facts: list[Present], node: Expression, scope: _Scope) -> CelType:
+    def _given(self, facts: list[HasMacro], node: Expression, scope: _Scope) -> CelType:
         """Visit a node, with these fields known to be present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
@@ -380,7 +380,7 @@ class _Checker:
 
 def _is_soft(node: Expression) -> bool:
     match node:
-        case Present():
+        case HasMacro():
             return True
         case Select(operand, _, optional) | Index(operand, _, optional):
             return optional or _is_soft(operand)
@@ -399,17 +399,17 @@ def _names_of(node: Expression) -> VariablePath:
     match node:
         case Identifier(name):
             return (name,)
-        case Select(operand, field, _, quoted) | Present(operand, field, quoted):
+        case Select(operand, field, _, quoted) | HasMacro(operand, field, quoted):
             before = _names_of(operand)
             return (*before, field if quoted else unescape(field)) if before else ()
         case _:
             return ()
 
 
-def _facts(node: Expression, truth: bool) -> list[Present]:
+def _facts(node: Expression, truth: bool) -> list[HasMacro]:
     """Return which `has(…)` hold when a condition is true, or false."""
     match node:
-        case Present() if truth:
+        case HasMacro() if truth:
             return [node]
         case Unary("!", operand):
             return _facts(operand, not truth)
@@ -428,10 +428,10 @@ def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
 
 
 def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
-    wanted = list(signature.parameters)
-    wanted += wanted[-1:] * (len(arguments) - len(wanted))
+    desired = list(signature.parameters)
+    desired += desired[-1:] * (len(arguments) - len(desired))
     bound: dict[str, CelType] = {}
-    if all(meet(parameter, argument, bound) for parameter, argument in zip(wanted, arguments, strict=True)):
+    if all(unify(parameter, argument, bound) for parameter, argument in zip(desired, arguments, strict=True)):
         return substituted(signature.result, bound)
     return None
 

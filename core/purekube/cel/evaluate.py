@@ -28,13 +28,13 @@ from purekube.cel.syntax import (
     Call,
     Conditional,
     Expression,
+    HasMacro,
     Identifier,
     Index,
     ListLiteral,
     Literal,
     Macro,
     MapLiteral,
-    Present,
     Select,
     Unary,
     dotted,
@@ -91,7 +91,7 @@ class _Builder:
                 return self._select(node)
             case Index(operand, key, optional):
                 return _index(self.build(operand), self.build(key), optional)
-            case Present(operand, field, quoted):
+            case HasMacro(operand, field, quoted):
                 return _present(self.build(operand), field, quoted)
             case Call():
                 return self._call(node)
@@ -343,7 +343,7 @@ def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator)
     return lambda scope: positive(scope) if boolean(condition(scope)) else negative(scope)
 
 
-def _given(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
+def _present_values(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
     """Yield the value; nothing for an optional element (`?`) that is absent."""
     value = run(scope)
     if not optional:
@@ -357,7 +357,9 @@ def _given(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
 def _list(items: list[Evaluator], optionals: frozenset[int]) -> Evaluator:
     if not optionals:
         return lambda scope: [item(scope) for item in items]
-    return lambda scope: [element for at, item in enumerate(items) for element in _given(item, at in optionals, scope)]
+    return lambda scope: [
+        element for at, item in enumerate(items) for element in _present_values(item, at in optionals, scope)
+    ]
 
 
 def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) -> Evaluator:
@@ -365,7 +367,7 @@ def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) 
         out: dict[Any, Any] = {}
         for at, (key, value) in enumerate(entries):
             name = _key(key(scope), out)
-            for element in _given(value, at in optionals, scope):
+            for element in _present_values(value, at in optionals, scope):
                 out[name] = element
         return out
 

@@ -12,13 +12,13 @@ from purekube.cel.syntax import (
     Call,
     Conditional,
     Expression,
+    HasMacro,
     Identifier,
     Index,
     ListLiteral,
     Literal,
     Macro,
     MapLiteral,
-    Present,
     Select,
     Unary,
 )
@@ -103,9 +103,9 @@ class _Parser:
             left = Binary(operator.text, left, self._binary(level + 1), at=operator.position)
         return left
 
-    def _operator(self, wanted: tuple[str, ...]) -> Token | None:
+    def _operator(self, desired: tuple[str, ...]) -> Token | None:
         token = self._peek()
-        if token.kind in ("sign", "name") and token.text in wanted:
+        if token.kind in ("sign", "name") and token.text in desired:
             self._at += 1
             return token
         return None
@@ -221,7 +221,7 @@ class _Parser:
     def _has(self, arguments: tuple[Expression, ...], token: Token) -> Expression:
         if len(arguments) == 1 and isinstance(arguments[0], Select) and not arguments[0].optional:
             chosen = arguments[0]
-            return Present(chosen.operand, chosen.field, chosen.quoted, at=token.position)
+            return HasMacro(chosen.operand, chosen.field, chosen.quoted, at=token.position)
         raise CelSyntaxError("has() takes one field, as in has(self.spec.host)", self._source, token.position)
 
     def _arguments(self, end: str) -> tuple[Expression, ...]:

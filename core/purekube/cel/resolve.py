@@ -14,12 +14,12 @@ from purekube.cel.syntax import (
     Call,
     Conditional,
     Expression,
+    HasMacro,
     Identifier,
     Index,
     ListLiteral,
     Macro,
     MapLiteral,
-    Present,
     Select,
     Unary,
     dotted,
@@ -41,7 +41,7 @@ class _Resolver:
         match node:
             case Identifier() | Select():
                 return self._name(node)
-            case Present(operand):
+            case HasMacro(operand):
                 return attrs.evolve(node, operand=self.visit(operand))
             case Index(operand, key):
                 return attrs.evolve(node, operand=self.visit(operand), key=self.visit(key))

@@ -72,7 +72,7 @@ class Index:
 
 
 @attrs.frozen
-class Present:
+class HasMacro:
     """The node `has(operand.field)`."""
 
     operand: "Expression"
@@ -169,7 +169,7 @@ Expression: TypeAlias = (
     | Identifier
     | Select
     | Index
-    | Present
+    | HasMacro
     | Call
     | Macro
     | Bind
@@ -198,7 +198,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
     match node:
         case Literal() | Identifier():
             return ()
-        case Select(operand) | Present(operand) | Unary(_, operand):
+        case Select(operand) | HasMacro(operand) | Unary(_, operand):
             return (operand,)
         case Index(operand, key):
             return (operand, key)
@@ -223,7 +223,7 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
     match node:
         case Literal() | Identifier():
             return node
-        case Select(operand) | Present(operand) | Unary(_, operand):
+        case Select(operand) | HasMacro(operand) | Unary(_, operand):
             return attrs.evolve(node, operand=change(operand))
         case Index(operand, key):
             return attrs.evolve(node, operand=change(operand), key=change(key))

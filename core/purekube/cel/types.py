@@ -38,7 +38,7 @@ class CelType:
 
     def fits(self, other: "CelType") -> bool:
         """Report whether a value of this type is accepted as `other`."""
-        return meet(other, self, {})
+        return unify(other, self, {})
 
     def __str__(self) -> str:
         inner = ", ".join(str(parameter) for parameter in self.parameters)
@@ -73,34 +73,34 @@ def optional_of(item: CelType) -> CelType:
     return CelType("optional", (item,))
 
 
-def meet(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
+def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
     """Report whether `actual` fits `wanted`; parameters of a signature are bound to the first type they match."""
-    if wanted.name.startswith("$"):
-        known = bound.get(wanted.name)
+    if cel_type.name.startswith("$"):
+        known = bound.get(cel_type.name)
         if known is None or (known.name == "dyn" and actual.name != "dyn"):
-            bound[wanted.name] = actual
+            bound[cel_type.name] = actual
             return True
-        return meet(known, actual, bound) or meet(actual, known, bound)
-    if "dyn" in (wanted.name, actual.name):
+        return unify(known, actual, bound) or unify(actual, known, bound)
+    if "dyn" in (cel_type.name, actual.name):
         return True
-    if wanted.name == "map" and actual.fields is not None:
+    if cel_type.name == "map" and actual.fields is not None:
         return True  # an object reads like a map
-    if actual.name == "map" and wanted.fields is not None:
+    if actual.name == "map" and cel_type.fields is not None:
         return True
-    if wanted.name != actual.name:
+    if cel_type.name != actual.name:
         return False
     return all(
-        meet(expected, given, bound) for expected, given in zip(wanted.parameters, actual.parameters, strict=False)
+        unify(expected, given, bound) for expected, given in zip(cel_type.parameters, actual.parameters, strict=False)
     )
 
 
-def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
+def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
     """Return a type with the parameters of its signature filled in; unbound ones become `dyn`."""
-    if wanted.name.startswith("$"):
-        return bound.get(wanted.name, DYN)
-    if not wanted.parameters:
-        return wanted
-    return attrs.evolve(wanted, parameters=tuple(substituted(parameter, bound) for parameter in wanted.parameters))
+    if cel_type.name.startswith("$"):
+        return bound.get(cel_type.name, DYN)
+    if not cel_type.parameters:
+        return cel_type
+    return attrs.evolve(cel_type, parameters=tuple(substituted(parameter, bound) for parameter in cel_type.parameters))
 
 
 def joined(types: list[CelType]) -> CelType:

@@ -231,7 +231,7 @@ def compare_values(left: Any, right: Any) -> int:
 _ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
 
 
-def whole(value: int, what: str = "integer overflow") -> int:
+def int64(value: int, what: str = "integer overflow") -> int:
     """Return `value` if 64 bits can hold it. Raises EvaluationError."""
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(what)

@@ -31,7 +31,7 @@ class CompositeAccess:
     own: tuple[Access, ...] = LEASE
 
 
-def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
+def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
     """Yield the rights on kinds that are watched or read: in the namespaces of parents if `near`, otherwise elsewhere.
 
     Finalizers and statuses of parents are patched in the place where the parents are.
@@ -40,10 +40,10 @@ def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
         yield Access(composite.kind, ("patch",), "status")
     if not composite.impersonates:
-        yield from looked_at_below(composite, near=near)
+        yield from child_rights(composite, near=near)
 
 
-def looked_at_below(composite: Composite, *, near: bool) -> Iterator[Access]:
+def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
     """Yield the rights to watch or read children and externals, as the controller or the parent's ServiceAccount."""
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
@@ -57,7 +57,7 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
     """Yield the rights that the controllers of all composites need in addition to those on their kinds."""
     yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
     yield Access(known.EVENT, ("create", "patch"))
-    if any(one.namespaces or one.asks_namespaces for one in composites):
+    if any(composite.namespaces or composite.asks_namespaces for composite in composites):
         yield Access(known.NAMESPACE, FOLLOWED)
 
 
@@ -66,10 +66,10 @@ def composite_access(composite: Composite) -> CompositeAccess:
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
     near = [made[kind] for kind in made if composite.is_near(kind)]
-    everywhere = (*shared_access((composite,)), *looked_at(composite, near=False), *wide)
-    return CompositeAccess(everywhere, (*near, *looked_at(composite, near=True)))
+    everywhere = (*shared_access((composite,)), *parent_rights(composite, near=False), *wide)
+    return CompositeAccess(everywhere, (*near, *parent_rights(composite, near=True)))
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
     """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
-    return (Access(one.kind, ("update",), "finalizers") for one in composites if one.references)
+    return (Access(composite.kind, ("update",), "finalizers") for composite in composites if composite.references)

@@ -66,7 +66,7 @@ class Explanation:
 
     graph: Graph
     plan: Plan
-    gates: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    when_conditions: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(eq=False)
@@ -144,8 +144,10 @@ class Composite:
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
         """Return the names of the namespaces that admit objects of a parent in this parent's namespace."""
-        letting = (one for one in namespaces if parent.namespace in names_in(one, self.peers_annotation))
-        return frozenset(str(metadata(one)["name"]) for one in letting)
+        letting = (
+            namespace for namespace in namespaces if parent.namespace in names_in(namespace, self.peers_annotation)
+        )
+        return frozenset(str(metadata(namespace)["name"]) for namespace in letting)
 
     @property
     def created_annotation(self) -> str:

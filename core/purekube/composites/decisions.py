@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from purekube.apimachinery.annotations import is_abandoned
-from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from purekube.apimachinery.timestamps import parse_time
@@ -48,7 +48,7 @@ from purekube.ports import KubernetesEvent
 
 NOT_SELECTED: Final = "NamespaceNotSelected"
 NO_ACCOUNT: Final = "NoServiceAccount"
-T = TypeVar("T", bound=Condition | Wanted)
+T = TypeVar("T", bound=Condition | DesiredCondition)
 _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are reported by an Event; mere progress is only in the status."""
@@ -56,19 +56,19 @@ _COMMENTARY_SECONDS: Final = 10.0
 """The seconds after a transition during which details of an obstacle may wait."""
 
 
-def is_looked_after(composite: Composite, observed: Snapshot) -> bool:
+def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
     """Report whether parents in the observed namespace are reconciled."""
     return selects(composite.namespaces, observed.namespace)
 
 
-def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: Plan) -> Decision:
+def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
     """Return what a plan asks for, with the finalizer and the records on the parent; without a status."""
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
-        found.effects,
+        plan.effects,
         finalizer=None if guarded else Finalizer.ADD,
-        annotations=_annotations(composite, parent, _kinds(composite, parent, observed), found.records),
-        only_if_current=found.effects.writes_downstream and guarded,
+        annotations=_annotations(composite, parent, _kinds(composite, parent, observed), plan.records),
+        only_if_current=plan.effects.writes_downstream and guarded,
     )
 
 
@@ -93,46 +93,46 @@ def _annotations(
     The same text by another field manager is removed first: a write that changes nothing would leave it to that
     manager.
     """
-    wanted = {
+    desired = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
         composite.created_annotation: created_annotation(records) if records else None,
     }
     said = parent.metadata.annotations
-    stale = {name: value for name, value in wanted.items() if (composite.record(parent, name) or None) != value}
+    stale = {name: value for name, value in desired.items() if (composite.record(parent, name) or None) != value}
     return {name: None if said.get(name) == value else value for name, value in stale.items()}
 
 
-def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Decision:
+def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
     """Leave everything in a namespace that is not selected as it is, and say so in the status."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
-    return _left_alone(composite, parent, NOT_SELECTED, message, {}, now)
+    return _unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
-def without_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
+def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
     """Leave everything as it is and say so: the parent names no ServiceAccount. `text` is the expression for it."""
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
         f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
     )
-    return _left_alone(composite, parent, NO_ACCOUNT, message, as_they_stand(composite, parent), now)
+    return _unchanged(composite, parent, NO_ACCOUNT, message, present_fields(composite, parent), now)
 
 
-def _left_alone(
+def _unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
-    wanted = (
-        Wanted(READY, ConditionStatus.FALSE, reason, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
-        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+    desired = (
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
+        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
     )
-    return with_status(Decision(), composite, parent, Snapshot(), wanted, fields, now)
+    return with_status(Decision(), composite, parent, Snapshot(), desired, fields, now)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------
 
 
-def taking_down(
+def tear_down(
     composite: Composite,
     parent: Parent,
     observed: Snapshot,
@@ -149,29 +149,29 @@ def taking_down(
         return Decision(finalizer=Finalizer.REMOVE)
     annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
     decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
-    wanted = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
-    return with_status(decision, composite, parent, observed, wanted, as_they_stand(composite, parent), now)
+    desired = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
+    return with_status(decision, composite, parent, observed, desired, present_fields(composite, parent), now)
 
 
-def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[Wanted, ...]:
+def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a parent that may still have objects, but only of kinds that may not be listed."""
     message = hidden_message(composite, observed.hidden_kinds)
     return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
 
 
-def is_to_be_let_go(parent: Parent) -> bool:
+def orphans_children(parent: Parent) -> bool:
     """Report whether everything should stay when the parent is deleted, by the user's request."""
     return is_abandoned(parent.metadata)
 
 
-def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     """Orphan all children: owner references are removed first, or the garbage collector would delete them."""
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
     failed = {failure.ref for failure in observed.failures}
     if not owned and observed.hidden_kinds:
-        wanted, fields = _hidden_teardown(composite, observed), as_they_stand(composite, parent)
-        return with_status(Decision(), composite, parent, observed, wanted, fields, now)
+        desired, fields = _hidden_teardown(composite, observed), present_fields(composite, parent)
+        return with_status(Decision(), composite, parent, observed, desired, fields, now)
     if not owned:
         return Decision(finalizer=Finalizer.REMOVE)
     patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
@@ -181,7 +181,7 @@ def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: da
 # --- status ----------------------------------------------------------------------------------------------------------
 
 
-def as_they_stand(composite: Composite, parent: Parent) -> Mapping[str, Any]:
+def present_fields(composite: Composite, parent: Parent) -> Mapping[str, Any]:
     """Return the declared status fields that the parent has."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
@@ -192,7 +192,7 @@ def with_status(
     composite: Composite,
     parent: Parent,
     observed: Snapshot,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[DesiredCondition],
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
@@ -215,39 +215,39 @@ def with_status(
     return change.added_to(decision, _events(composite, parent, change.transitions))
 
 
-def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> Minor:
+def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
     """Return which changes may wait: progress with the same obstacle may, another obstacle may not."""
-    before, now = (_obstacle(conditions) for conditions in (live.conditions, wanted))
+    before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:
         return Minor()
     return Minor(frozenset((READY, RECONCILING)), frozenset(composite.fields))
 
 
-def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
+def _obstacle(conditions: Iterable[Condition | DesiredCondition]) -> str:
     """Return the name of the obstacle; "" if there is none."""
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
 
 
 def _ready_of(conditions: Iterable[T]) -> T | None:
-    return next((one for one in conditions if one.type == READY), None)
+    return next((condition for condition in conditions if condition.type == READY), None)
 
 
 def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
     """Return the seconds until a minor update is due: updates within 10 s of a transition are batched."""
     try:
-        latest = max(parse_time(one.last_transition_time) for one in live.conditions)
+        latest = max(parse_time(condition.last_transition_time) for condition in live.conditions)
     except ValueError:  # no conditions, or a time that another writer made unreadable
         return 0.0
     return _COMMENTARY_SECONDS - (now - latest).total_seconds()
 
 
-def _seconds_of_grace(parent: Parent, live: LiveStatus, wanted: Iterable[Wanted], now: datetime) -> float:
+def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[DesiredCondition], now: datetime) -> float:
     """Return how many seconds a parent that has just become ready stays so while a child is not ready for a moment.
 
     Otherwise a child that flaps would cause a status write, and an Event, each time.
     """
-    was, becomes = _ready_of(live.conditions), _ready_of(wanted)
+    was, becomes = _ready_of(live.conditions), _ready_of(desired)
     if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:
         return 0.0
     settled = was.status is ConditionStatus.TRUE and live.observed_generation == live.generation
@@ -273,7 +273,7 @@ def _live(composite: Composite, parent: Parent) -> LiveStatus:
         meta.generation,
         observed if isinstance(observed, int) else None,
         parent.conditions,
-        as_they_stand(composite, parent),
+        present_fields(composite, parent),
     )
 
 

@@ -56,7 +56,9 @@ def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
 def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
     """Return the kinds that an annotation of `kinds_annotation` names; entries that cannot be read are left out."""
     matches = map(_KIND.fullmatch, annotation.split(maxsplit=MOST_KINDS)[:MOST_KINDS])
-    return tuple(Kind(one[4][1:], one[3], one[1], one[2], not one[5]) for one in matches if one is not None)
+    return tuple(
+        Kind(match[4][1:], match[3], match[1], match[2], not match[5]) for match in matches if match is not None
+    )
 
 
 @lru_cache(maxsize=256)

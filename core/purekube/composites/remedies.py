@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.errors import Right, refused_right
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import ConditionStatus
@@ -59,15 +59,15 @@ def _account(user: str, default: str) -> str:
 
 
 def with_remedies(
-    composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], wanted: Iterable[Wanted]
-) -> Iterator[Wanted]:
+    composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
+) -> Iterator[DesiredCondition]:
     """Yield the conditions; one that names a missing right also names the command that grants it.
 
     Objects of the `hidden` kinds can be pruned once they may be listed. Until then the parent is Stalled, but its Ready
     does not change: everything that is wanted may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
-    for condition in wanted:
+    for condition in desired:
         right = refused_right(condition.message)
         if right is not None and right.verb == "impersonate":
             right = attrs.evolve(right, namespace=parent.namespace or "")
@@ -75,7 +75,7 @@ def with_remedies(
             of = [kind for kind in former if (kind.group, kind.plural) == (right.group, right.resource)]
             yield attrs.evolve(condition, message=f"{condition.message}. To fix: {remedy(composite, right, of)}")
         elif hidden and condition.type == STALLED and condition.status is ConditionStatus.FALSE:
-            yield Wanted(STALLED, ConditionStatus.TRUE, HIDDEN, hidden_message(composite, hidden))
+            yield DesiredCondition(STALLED, ConditionStatus.TRUE, HIDDEN, hidden_message(composite, hidden))
         else:
             yield condition
 

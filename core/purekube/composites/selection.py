@@ -11,9 +11,11 @@ def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bo
     if not selector:
         return True
     labels = get_path(manifest, "metadata", "labels") or {}
-    wanted = selector.get("matchLabels") or {}
+    match_labels = selector.get("matchLabels") or {}
     asked = selector.get("matchExpressions") or ()
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(_holds(one, labels) for one in asked)
+    return all(labels.get(key) == value for key, value in match_labels.items()) and all(
+        _holds(match_expression, labels) for match_expression in asked
+    )
 
 
 def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

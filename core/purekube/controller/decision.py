@@ -85,7 +85,7 @@ class Apply:
         return ref_of(self.manifest, self.kind)
 
 
-def one_after_another(applies: Iterable[Apply]) -> tuple[Apply, ...]:
+def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
     """Return the applies chained by `after`, so that each is skipped if one before it was refused."""
     before: frozenset[ObjectRef] = frozenset()
     chain = []
@@ -169,7 +169,7 @@ class Decision:
 
     finalizer: Finalizer | None = None
     annotations: Mapping[str, str | None] = attrs.field(factory=dict)
-    rehearsals: tuple[Apply, ...] = ()
+    dry_runs: tuple[Apply, ...] = ()
     patches: tuple[MergePatch, ...] = ()
     applies: tuple[Apply, ...] = ()
     creates: tuple[Create, ...] = ()

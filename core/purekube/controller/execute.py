@@ -94,11 +94,11 @@ class ReconcilePass(Generic[S, V]):
         verb: str,
         error: OperatorError,
         live: Manifest | None = None,
-        wanted: Manifest | None = None,
+        manifest: Manifest | None = None,
     ) -> None:
         """Remember a refused write in the snapshot, so that the next decision says what it means."""
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
-        failures = (*earlier, Failure(ref, verb, error, live, wanted))
+        failures = (*earlier, Failure(ref, verb, error, live, manifest))
         self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
@@ -112,8 +112,8 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
         await _confirm_current(work)
-    for rehearsal in decision.rehearsals:
-        if not await _apply(work, rehearsal, dry_run=True):
+    for dry_run in decision.dry_runs:
+        if not await _apply(work, dry_run, dry_run=True):
             return False
     if decision.finalizer is Finalizer.ADD:
         finalizers = (*work.source.metadata.finalizers, work.reconciler.finalizer)
@@ -188,7 +188,7 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
             exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
         )
     except Stale:
-        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, await _read_live(work, apply.ref)):
+        if not _unseen(work, apply.ref) or not _refresh_live(work, apply.ref, await _read_live(work, apply.ref)):
             raise
         return False
     except (Conflict, Invalid) as error:
@@ -196,7 +196,7 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
             raise Stale(error.message) from error  # the server's answer if another object has that name (S-09)
         # Fields that others hold explain a conflict, and sometimes why the whole object is invalid.
         live = await _read_live(work, apply.ref)
-        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, live):
+        if not _unseen(work, apply.ref) or not _refresh_live(work, apply.ref, live):
             work.record_failure(apply.ref, "apply", error, live, apply.manifest)
         return False
     except OperatorError as error:
@@ -214,7 +214,7 @@ def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
     return work.reconciler.looks_up and ref not in work.observed.objects
 
 
-def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
+def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
     """Put the live object, if there is one, into the snapshot; report whether there is one."""
     if live is not None:
         work.observe(ref, live)

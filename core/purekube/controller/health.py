@@ -55,7 +55,7 @@ class Vitals:
     started: bool = False
     stopping: bool = False
     informers: tuple[InformerVitals, ...] = ()
-    drivers: tuple[WorkerPoolVitals, ...] = ()
+    worker_pools: tuple[WorkerPoolVitals, ...] = ()
     shard: str = ""
     """The name of this shard, empty if there is one only. Its check never fails; it shows which process answers."""
 
@@ -114,8 +114,8 @@ def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Heal
         Check(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
         for informer in vitals.informers
     )
-    drivers = (Check(f"driver {driver.name}", _idle(driver, bounds)) for driver in vitals.drivers)
-    return HealthReport((_loop(age, bounds), *informers, *drivers))
+    worker_pools = (Check(f"driver {driver.name}", _idle(driver, bounds)) for driver in vitals.worker_pools)
+    return HealthReport((_loop(age, bounds), *informers, *worker_pools))
 
 
 def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:

@@ -44,7 +44,7 @@ class LiveReads:
         if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 
-    async def add_whole(self, ref: ObjectRef) -> None:
+    async def add_full(self, ref: ObjectRef) -> None:
         """Read one object by name unless it is known in full, not as an outline. Raises like `get`."""
         known = self.objects.get(ref)
         if known is None or is_outline(known):

@@ -72,22 +72,22 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
             yield {"manager": entry["manager"], "operation": get_path(entry, "operation"), "fieldsV1": held}
 
 
-def is_held_by_others(wanted: Manifest, live: Manifest | None, manager: str) -> bool:
+def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
     """Report whether another manager holds a field that `wanted` names. Only the server knows if that is a conflict."""
     held = get_path(live, "metadata", _HELD)
-    return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(held, manager))
+    return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
 
 
-def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
+def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
     """Report whether a field set names a leaf of `wanted`. Any item of a list counts as soon as we send the list."""
-    if not isinstance(wanted, Mapping):
+    if not isinstance(desired, Mapping):
         return True
     for key, beneath in fields.items():
         # In a field set `f:<name>` is a field, `k:<keys>` an item of a keyed list, `.` the object itself (S-20, S-21).
         how, _, name = key.partition(":")
-        if how != "f" or name not in wanted:
+        if how != "f" or name not in desired:
             continue
-        if not isinstance(beneath, Mapping) or set(beneath) <= {"."} or _overlaps(beneath, wanted[name]):
+        if not isinstance(beneath, Mapping) or set(beneath) <= {"."} or _overlaps(beneath, desired[name]):
             return True
     return False
 

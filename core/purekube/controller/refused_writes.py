@@ -14,26 +14,26 @@ _MOST_FIELDS: Final = 8
 def is_own_history(failure: Failure, manager: str) -> bool:
     """Report whether a conflict names only our own Update entry (S-32), against which force is right (REC-6)."""
     error = failure.error
-    return isinstance(error, Conflict) and bool(error.conflicts) and _others(error, manager) == ()
+    return isinstance(error, Conflict) and bool(error.conflicts) and _other_managers(error, manager) == ()
 
 
-def _others(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
+def _other_managers(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
     return tuple(conflict for conflict in error.conflicts if conflict.manager != manager)
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
     """Name the other managers, their fields and the command that hands these back; editing is not enough (REC-8)."""
     by_manager: dict[str, list[str]] = {}
-    for conflict in _others(error, manager):
+    for conflict in _other_managers(error, manager):
         by_manager.setdefault(conflict.manager, []).append(conflict.field)
     held = "; ".join(
-        f'field manager "{manager}" holds {_listed(fields)}' for manager, fields in sorted(by_manager.items())
+        f'field manager "{manager}" holds {_first_paths(fields)}' for manager, fields in sorted(by_manager.items())
     )
     command = _hand_back(failure, by_manager.keys())
     return f"{failure.ref}: {held}" + (f". To hand it back: {command}" if command else "")
 
 
-def _listed(fields: Sequence[str]) -> str:
+def _first_paths(fields: Sequence[str]) -> str:
     """List the first paths; not all, since the command after them is the more important part of the message."""
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"

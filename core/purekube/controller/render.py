@@ -11,8 +11,8 @@ from purekube.ports import KubernetesEvent
 def as_data(decision: Decision) -> dict[str, Any]:
     """Return every effect of `decision` except empty ones; keys are in the order of execution."""
     body: dict[str, Any] = {}
-    if decision.rehearsals:
-        body["dryRun"] = [{"object": _object(rehearsal.ref)} for rehearsal in decision.rehearsals]
+    if decision.dry_runs:
+        body["dryRun"] = [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs]
     if decision.finalizer is not None:
         body["finalizer"] = decision.finalizer.value
     if decision.annotations:

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.conditions import (
+    DesiredCondition,
     Transition,
-    Wanted,
-    are_there,
+    conditions_equal,
     merge_conditions,
     same_but_times,
     transitions,
@@ -74,7 +74,7 @@ class StatusChange:
 
 def status_change(
     live: LiveStatus,
-    wanted: Iterable[Wanted | Condition],
+    wanted: Iterable[DesiredCondition | Condition],
     fields: Mapping[str, Any],
     now: datetime,
     *,
@@ -87,7 +87,7 @@ def status_change(
     `not_compared` is written as well but is no reason to write, such as the time of the last write.
     """
     wanted = tuple(wanted)
-    if _is_there(live, wanted, fields):
+    if _is_current(live, wanted, fields):
         return None
     conditions = merge_conditions(live.conditions, wanted, generation=live.generation, now=format_time(now))
     manifest = live.ref.kind.manifest(live.ref.name, live.ref.namespace)
@@ -98,22 +98,20 @@ def status_change(
         **(not_compared or {}),
         **fields,
     }
-    is_minor = minor is not _NONE and _says_the_same(live, conditions, fields, minor)
+    is_minor = minor is not _NONE and _is_equal(live, conditions, fields, minor)
     return StatusChange(manifest, transitions(live.conditions, conditions), is_minor)
 
 
-def _is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
+def _is_current(live: LiveStatus, desired: Iterable[DesiredCondition | Condition], fields: Mapping[str, Any]) -> bool:
     """Report whether the status is as wanted. Checked before anything is built: in the steady state it is."""
     return (
         live.observed_generation == live.generation
-        and are_there(wanted, live.conditions, generation=live.generation)
+        and conditions_equal(desired, live.conditions, generation=live.generation)
         and same_json(live.fields, fields)
     )
 
 
-def _says_the_same(
-    live: LiveStatus, conditions: tuple[Condition, ...], fields: Mapping[str, Any], minor: Minor
-) -> bool:
+def _is_equal(live: LiveStatus, conditions: tuple[Condition, ...], fields: Mapping[str, Any], minor: Minor) -> bool:
     return (
         live.observed_generation == live.generation
         and same_but_times(live.conditions, conditions, but_messages_of=minor.messages_of)

@@ -23,9 +23,9 @@ from purekube.graph.node import (
 from purekube.graph.once import CreateRecord
 from purekube.graph.owner import Marks, Owner
 from purekube.graph.plan import Plan, plan
-from purekube.graph.scope import Child, Item, Knowledge, NodeChildren, Scope
+from purekube.graph.scope import Child, Item, NodeChildren, NodeKnowledge, Scope
 from purekube.graph.states import NodeState, Observation
-from purekube.graph.teardown import Hooks, Teardown, TeardownStep, let_go, teardown
+from purekube.graph.teardown import Hooks, Teardown, TeardownStep, orphan_all, teardown
 
 __all__ = [
     "NOWHERE",
@@ -43,9 +43,9 @@ __all__ = [
     "HoldCause",
     "Hooks",
     "Item",
-    "Knowledge",
     "Marks",
     "NodeChildren",
+    "NodeKnowledge",
     "NodeState",
     "Observation",
     "OnImmutable",
@@ -61,7 +61,7 @@ __all__ = [
     "Until",
     "conditions_of",
     "conditions_of_teardown",
-    "let_go",
+    "orphan_all",
     "plan",
     "teardown",
 ]

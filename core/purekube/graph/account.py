@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, assert_never
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.graph.plan import Plan
 from purekube.graph.states import NodeState, Observation
@@ -39,34 +39,34 @@ class GraphReason(StrEnum):
     PROGRESSING = "Progressing"
 
 
-def conditions_of(plan: Plan) -> tuple[Wanted, ...]:
+def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
     """Return Ready, Reconciling and Stalled; unless Ready is True, its message names the obstacle itself (PH-1)."""
-    unready = [one for one in plan.everything if not one.is_ready]
-    obstacles = [one for one in unready if not one.waits_for] or unready
+    unready = [observation for observation in plan.everything if not observation.is_ready]
+    obstacles = [observation for observation in unready if not observation.waits_for] or unready
     return (_ready(unready, obstacles), _reconciling(plan, unready, obstacles), _stalled(unready, obstacles))
 
 
-def _ready(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+def _ready(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> DesiredCondition:
     if not obstacles:
-        return Wanted(READY, _TRUE, GraphReason.RESOURCES_READY)
+        return DesiredCondition(READY, _TRUE, GraphReason.RESOURCES_READY)
     also = _also(obstacles[0], obstacles)
-    return Wanted(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready) + also)
+    return DesiredCondition(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready) + also)
 
 
-def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
-    moving = next((one for one in obstacles if not one.is_stalled), None)
+def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence[Observation]) -> DesiredCondition:
+    moving = next((obstacle for obstacle in obstacles if not obstacle.is_stalled), None)
     if moving is not None:
-        return Wanted(RECONCILING, _TRUE, GraphReason.PROGRESSING, message_of(moving, unready))
+        return DesiredCondition(RECONCILING, _TRUE, GraphReason.PROGRESSING, message_of(moving, unready))
     if plan.going:
-        return Wanted(RECONCILING, _TRUE, GraphReason.PRUNING, _going(plan.going))
-    return Wanted(RECONCILING, _FALSE, GraphReason.STABLE)
+        return DesiredCondition(RECONCILING, _TRUE, GraphReason.PRUNING, _pruning(plan.going))
+    return DesiredCondition(RECONCILING, _FALSE, GraphReason.STABLE)
 
 
-def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
-    stuck = next((one for one in obstacles if one.is_stalled), None)
+def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> DesiredCondition:
+    stuck = next((obstacle for obstacle in obstacles if obstacle.is_stalled), None)
     if stuck is None:
-        return Wanted(STALLED, _FALSE, GraphReason.STABLE)
-    return Wanted(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready) + _also(stuck, obstacles))
+        return DesiredCondition(STALLED, _FALSE, GraphReason.STABLE)
+    return DesiredCondition(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready) + _also(stuck, obstacles))
 
 
 def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
@@ -78,9 +78,9 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
     return f". Also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
 
 
-def _going(going: Sequence[Observation]) -> str:
+def _pruning(going: Sequence[Observation]) -> str:
     """Describe the objects being pruned, those that block the rest first."""
-    told = "; ".join(f"{one.name}: {one.message}" for one in going[:_MOST_NAMES])
+    told = "; ".join(f"{observation.name}: {observation.message}" for observation in going[:_MOST_NAMES])
     return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
 
 
@@ -98,9 +98,9 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
     """Return the ids of the nodes that wait for the obstacle, directly or not; `others` are in graph order."""
     held = {obstacle.node: None}
-    for one in others:
-        if any(target in held for target in one.waits_for):
-            held.setdefault(one.node, None)
+    for observation in others:
+        if any(target in held for target in observation.waits_for):
+            held.setdefault(observation.node, None)
     names = list(held)[1:]
     return ", ".join(names[:_MOST_NAMES]) + (
         f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -136,13 +136,13 @@ def reason_of(obstacle: Observation) -> GraphReason:
             assert_never(obstacle.state)
 
 
-def conditions_of_teardown(teardown: Teardown) -> tuple[Wanted, ...]:
+def conditions_of_teardown(teardown: Teardown) -> tuple[DesiredCondition, ...]:
     """Return Ready, Reconciling, Stalled and Deleting of an owner that is being deleted."""
     reason, message = teardown.step, teardown.message
-    stalled = Wanted(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
+    stalled = DesiredCondition(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
     return (
-        Wanted(READY, _FALSE, GraphReason.DELETING, message),
-        Wanted(RECONCILING, _TRUE, GraphReason.DELETING, message),
-        stalled if teardown.is_stalled else Wanted(STALLED, _FALSE, GraphReason.STABLE),
-        Wanted(DELETING, _TRUE, reason, message),
+        DesiredCondition(READY, _FALSE, GraphReason.DELETING, message),
+        DesiredCondition(RECONCILING, _TRUE, GraphReason.DELETING, message),
+        stalled if teardown.is_stalled else DesiredCondition(STALLED, _FALSE, GraphReason.STABLE),
+        DesiredCondition(DELETING, _TRUE, reason, message),
     )

@@ -18,7 +18,7 @@ from purekube.graph.build import Graph
 from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Rendered, Until
 from purekube.graph.once import CreateRecord
 from purekube.graph.owner import Owner, label_text
-from purekube.graph.scope import Child, Item, Knowledge, NodeChildren, Scope
+from purekube.graph.scope import Child, Item, NodeChildren, NodeKnowledge, Scope
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
@@ -46,7 +46,7 @@ class WantedNode:
     """The wish of a node: items; nothing, if `excluded_by` excludes it; or `hold`, if it could not be evaluated."""
 
     node: GraphNode
-    knowledge: Knowledge
+    knowledge: NodeKnowledge
     items: tuple[WantedItem, ...] = ()
     edges: tuple[Edge, ...] = ()
     hold: Hold | None = None
@@ -57,32 +57,34 @@ def evaluate(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
     """Return the complete scope and what each node wants, in graph order. `held` are all objects that the owner has."""
-    nodes = _found_by_labels(graph, owner, held)
+    nodes = _objects_by_label(graph, owner, held)
     whole = Scope(scope.values, nodes)
     evaluation = _Evaluation(graph, owner, observed, whole, nodes)
     for node in graph.nodes.values():
-        wanted = evaluation.wanted(node)
-        evaluation.found[node.id] = wanted
-        nodes[node.id] = NodeChildren(wanted.knowledge, tuple(map(_child, wanted.items)))
+        desired = evaluation.wanted(node)
+        evaluation.found[node.id] = desired
+        nodes[node.id] = NodeChildren(desired.knowledge, tuple(map(_child, desired.items)))
     return whole, evaluation.found
 
 
-def _found_by_labels(graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]) -> dict[str, NodeChildren]:
+def _objects_by_label(
+    graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]
+) -> dict[str, NodeChildren]:
     """Return the existing objects of each node, found by labels, for nodes that read them before they are rendered."""
-    found: dict[str, list[Child]] = {}
+    children: dict[str, list[Child]] = {}
     for ref, live in held:
         key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
-        found.setdefault(owner.node_of(live), []).append(Child(key, ref, live=live))
+        children.setdefault(owner.node_of(live), []).append(Child(key, ref, live=live))
     nothing = NodeChildren()
     return {
-        node_id: NodeChildren(items=tuple(found[label])) if (label := label_text(node_id)) in found else nothing
+        node_id: NodeChildren(items=tuple(children[label])) if (label := label_text(node_id)) in children else nothing
         for node_id in graph.nodes
     }
 
 
-def _child(wanted: WantedItem) -> Child:
-    live = None if wanted.is_foreign else wanted.live
-    return Child(wanted.item.key, wanted.ref, wanted.item.manifest, live, wanted.item.bindings)
+def _child(desired: WantedItem) -> Child:
+    live = None if desired.is_foreign else desired.live
+    return Child(desired.item.key, desired.ref, desired.item.manifest, live, desired.item.bindings)
 
 
 @attrs.define
@@ -101,23 +103,23 @@ class _Evaluation:
         """Decide whether the node should exist, and render its items."""
         included = node.include(self.scope)
         if isinstance(included, Hold) and included.cause is not HoldCause.NO:
-            return WantedNode(node, Knowledge.UNKNOWN, hold=included)
+            return WantedNode(node, NodeKnowledge.UNKNOWN, hold=included)
         if included is not True:
-            return WantedNode(node, Knowledge.EXCLUDED)
+            return WantedNode(node, NodeKnowledge.EXCLUDED)
         answer = node.render(self.scope)
         edges = self._counting(node, answer.touched)
         is_certain = isinstance(answer, Rendered) or answer.touched is not None
         for edge in edges:
-            if (is_certain or edge.declared) and self.nodes[edge.to].knowledge is Knowledge.EXCLUDED:
-                return WantedNode(node, Knowledge.EXCLUDED, edges=edges, excluded_by=edge.to)
+            if (is_certain or edge.declared) and self.nodes[edge.to].knowledge is NodeKnowledge.EXCLUDED:
+                return WantedNode(node, NodeKnowledge.EXCLUDED, edges=edges, excluded_by=edge.to)
         if isinstance(answer, Hold):
-            return WantedNode(node, Knowledge.UNKNOWN, edges=edges, hold=answer)
+            return WantedNode(node, NodeKnowledge.UNKNOWN, edges=edges, hold=answer)
         if repeated := _repeated_key(answer):
             fault = Hold(HoldCause.FAULT, f"two items have the key {repeated!r}", node.place)
-            return WantedNode(node, Knowledge.UNKNOWN, edges=edges, hold=fault)
+            return WantedNode(node, NodeKnowledge.UNKNOWN, edges=edges, hold=fault)
         roll = self._roll_hash(node)
         items = tuple(self._item(node, item, roll) for item in answer.items)
-        return WantedNode(node, Knowledge.RENDERED, items, edges)
+        return WantedNode(node, NodeKnowledge.RENDERED, items, edges)
 
     def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
         """Return the edges that can block the node: declared ones, and inferred ones that the evaluation read."""
@@ -133,7 +135,7 @@ class _Evaluation:
         if node.policy is ApplyPolicy.NEVER:
             return WantedItem(item, ref, item.manifest, live, problem=_problem(node, item, ref))
         problem = _problem(node, item, ref) or self._claim(node, ref)
-        manifest = self.owner.dressed(node, item, ref, self.graph.waves[node.id], roll)
+        manifest = self.owner.rendered(node, item, ref, self.graph.waves[node.id], roll)
         is_foreign = live is not None and not self._may_write(node, live)
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
@@ -171,7 +173,9 @@ class _Evaluation:
             ]
         rendered = node.is_rolled_as_rendered
         manifests = (child.rendered if rendered else child.live for child in children.items)
-        return [{key: value for key, value in (one or {}).items() if key not in _NOT_CONTENT} for one in manifests]
+        return [
+            {key: value for key, value in (manifest or {}).items() if key not in _NOT_CONTENT} for manifest in manifests
+        ]
 
 
 def _repeated_key(answer: Rendered) -> str | None:

@@ -22,7 +22,7 @@ from purekube.graph.evaluate import WantedItem, WantedNode
 from purekube.graph.node import NOWHERE, ApplyPolicy, Edge, GraphNode, Hold, HoldCause, OnImmutable, Until
 from purekube.graph.once import CreateRecord, is_locked, locked, unlocking
 from purekube.graph.owner import Owner
-from purekube.graph.scope import Knowledge, Scope
+from purekube.graph.scope import NodeKnowledge, Scope
 from purekube.graph.setbacks import is_immutable, setback
 from purekube.graph.states import NodeState, Observation
 from purekube.readiness import Readiness, State, readiness
@@ -37,7 +37,7 @@ _MOST_NAMES = 3
 
 
 @attrs.define
-class Judgement:
+class NodeEvaluation:
     """The observations of all nodes, and the writes that follow from them."""
 
     graph: Graph
@@ -62,33 +62,33 @@ class Judgement:
         self.failures = {failure.ref: failure for failure in self.observed.failures}
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
-    def judge(self, wanted: WantedNode) -> None:
+    def judge(self, desired: WantedNode) -> None:
         """Judge one node; all that it waits for must have been judged before."""
-        self.observations[wanted.node.id] = _NodeJudgement(self, wanted, wanted.node).observations()
+        self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
 @attrs.frozen
 class _NodeJudgement:
     """The judgement of one node."""
 
-    work: Judgement
+    work: NodeEvaluation
     wanted: WantedNode
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
         """Judge the node as a whole if it is excluded or unknown, otherwise each of its items."""
         match self.wanted.knowledge:
-            case Knowledge.EXCLUDED:
+            case NodeKnowledge.EXCLUDED:
                 return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
-            case Knowledge.UNKNOWN:
+            case NodeKnowledge.UNKNOWN:
                 return (self._unknown(self.wanted.hold or Hold(HoldCause.FAULT, "nothing was rendered")),)
-            case Knowledge.RENDERED:
+            case NodeKnowledge.RENDERED:
                 unmet = self._unmet()
-                gate = self.node.gate(self.work.scope)
+                gate = self.node.when(self.work.scope)
                 if gate is not True:
                     self.work.held.add(self.node.id)
                 return tuple(self._item(item, unmet, gate) for item in self.wanted.items)
-            case Knowledge.NOT_YET:
+            case NodeKnowledge.NOT_YET:
                 raise AssertionError(f"{self.node.id} has not been rendered")
             case _:
                 assert_never(self.wanted.knowledge)
@@ -150,7 +150,7 @@ class _NodeJudgement:
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
-            blocking = next((one for one in items if not self._is_met(edge, one)), None)
+            blocking = next((item for item in items if not self._is_met(edge, item)), None)
             if blocking is not None:
                 found.append((edge, blocking))
         return tuple(found)
@@ -198,7 +198,9 @@ class _NodeJudgement:
             return self._of(item, NodeState.ERROR, "ExpressionFailed", gate.message, place=gate.place)
         if item.is_foreign and item.live is not None:
             work.taken.append(item.ref)
-            return self._of(item, NodeState.FOREIGN, "NameTaken", _whose(item.ref, item.live, work.owner))
+            return self._of(
+                item, NodeState.FOREIGN, "NameTaken", _foreign_owner_message(item.ref, item.live, work.owner)
+            )
         if item.live is not None and metadata(item.live).get("deletionTimestamp"):
             return self._leaving(item, item.live)
         if unmet:
@@ -229,7 +231,7 @@ class _NodeJudgement:
     def _leaving(self, item: WantedItem, live: Manifest) -> Observation:
         if self.node.policy is ApplyPolicy.ONCE:
             self._record(item, live)
-        return self._of(item, NodeState.LEAVING, "Terminating", leaving(live))
+        return self._of(item, NodeState.LEAVING, "Terminating", deletion_state(live))
 
     def _held(self, item: WantedItem, gate: bool | Hold) -> Observation:
         message, place = (gate.message, gate.place) if isinstance(gate, Hold) else ("", NOWHERE)
@@ -255,9 +257,13 @@ class _NodeJudgement:
     def _holds_ready(self, item: WantedItem) -> bool:
         """Report whether the item is healthy and was last applied as desired: only fields held by others differ."""
         annotation = self.work.owner.marks.applied_hash
-        wanted = metadata(item.manifest).get("annotations") or {}
+        annotations = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}
-        if item.live is None or wanted.get(annotation) is None or live.get(annotation) != wanted.get(annotation):
+        if (
+            item.live is None
+            or annotations.get(annotation) is None
+            or live.get(annotation) != annotations.get(annotation)
+        ):
             return False
         return self._health(item, item.live).state is NodeState.READY
 
@@ -368,7 +374,7 @@ def _not_served(kind: Kind) -> str:
     return f"{name} ({kind.version}) is not installed in this cluster"
 
 
-def leaving(live: Manifest) -> str:
+def deletion_state(live: Manifest) -> str:
     """Return since when the object is being deleted, and which finalizers hold it."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
@@ -376,7 +382,7 @@ def leaving(live: Manifest) -> str:
     return f"deleted at {meta.get('deletionTimestamp')}, not gone yet{held}"
 
 
-def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
+def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
     """Return a message: who owns the foreign object of this name, and how to proceed."""
     controller = controller_of(live)
     if controller is not None:

@@ -112,7 +112,7 @@ def always(scope: Scope) -> bool:
     return True
 
 
-def anyhow(scope: Scope, item: Item, live: Manifest) -> bool:
+def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
     """Answer yes: no condition was given in addition to the kind's own readiness."""
     return True
 
@@ -140,9 +140,9 @@ class GraphNode:
     render: Callable[[Scope], Rendered | Hold]
     edges: tuple[Edge, ...] = ()
     include: Question = always
-    gate: Question = always
+    when: Question = always
     is_choice: bool = False
-    ready: Callable[[Scope, Item, Manifest], bool | Hold] = anyhow
+    ready: Callable[[Scope, Item, Manifest], bool | Hold] = always_ready
     readiness: Callable[[Manifest], Readiness] | None = None
     schema: "Schema | None" = None
     policy: ApplyPolicy = ApplyPolicy.ALWAYS

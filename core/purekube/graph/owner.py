@@ -155,7 +155,7 @@ class Owner:
         """Report whether the object is orphaned instead of deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
-    def dressed(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
+    def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
         """Return the whole manifest of an item, which lives at `ref`, as it is sent: with its hash if it is applied."""
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}

@@ -14,13 +14,13 @@ import attrs
 from purekube.controller.decision import Decision, Snapshot
 from purekube.graph.build import Graph
 from purekube.graph.evaluate import WantedNode, evaluate
-from purekube.graph.judge import Judgement
+from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import PruneTime
 from purekube.graph.once import CreateRecord
 from purekube.graph.owner import Owner, label_text
-from purekube.graph.removal import BeforeDelete, Held, RemovalStep, nothing_before, removal_step
-from purekube.graph.scope import Knowledge, Scope
-from purekube.graph.setbacks import soonest
+from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
+from purekube.graph.scope import NodeKnowledge, Scope
+from purekube.graph.setbacks import earliest_requeue
 from purekube.graph.states import NodeState, Observation
 
 
@@ -44,41 +44,43 @@ class Plan:
     @property
     def is_ready(self) -> bool:
         """Report whether everything that is wanted is ready."""
-        return all(one.is_ready for one in self.everything)
+        return all(observation.is_ready for observation in self.everything)
 
     @property
     def everything(self) -> Iterator[Observation]:
         """All observations, in graph order."""
-        return (one for items in self.observations.values() for one in items)
+        return (item for items in self.observations.values() for item in items)
 
 
 def plan(
-    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = nothing_before
+    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = no_patch_before
 ) -> Plan:
     """Decide what to do now.
 
     `observed.objects` holds every object with the owner's label, and every object whose name the graph wants or reads.
     """
     held = tuple(owner.held(observed))
-    whole, wanted = evaluate(graph, owner, observed, scope, held)
-    work = Judgement(graph, owner, observed, whole)
-    for node in wanted.values():
+    whole, desired = evaluate(graph, owner, observed, scope, held)
+    work = NodeEvaluation(graph, owner, observed, whole)
+    for node in desired.values():
         work.judge(node)
-    doomed = _doomed(work, held, wanted)
-    removal = removal_step(owner, doomed, observed, before_delete) if doomed else RemovalStep(Decision())
+    prune_candidates = _prune_candidates(work, held, desired)
+    removal = (
+        removal_step(owner, prune_candidates, observed, before_delete) if prune_candidates else RemovalStep(Decision())
+    )
     return _planned(work, removal)
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
     """Decide the same for a graph that is only a part of what the owner has: nothing is pruned."""
-    whole, wanted = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
-    work = Judgement(graph, owner, observed, whole)
-    for node in wanted.values():
+    whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
+    work = NodeEvaluation(graph, owner, observed, whole)
+    for node in desired.values():
         work.judge(node)
     return _planned(work, RemovalStep(Decision()))
 
 
-def _planned(work: Judgement, removal: RemovalStep) -> Plan:
+def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
     patches = (*work.patches, *removal.effects.patches)
     deletes = (*work.deletes, *removal.effects.deletes)
     effects = Decision(
@@ -86,7 +88,7 @@ def _planned(work: Judgement, removal: RemovalStep) -> Plan:
         applies=tuple(work.applies),
         creates=tuple(work.creates),
         deletes=deletes,
-        requeue=soonest((*work.requeues, removal.effects.requeue)),
+        requeue=earliest_requeue((*work.requeues, removal.effects.requeue)),
         only_if_current=bool(patches or work.applies or work.creates or deletes),
         awaits=tuple(work.taken),
     )
@@ -96,19 +98,19 @@ def _planned(work: Judgement, removal: RemovalStep) -> Plan:
 # --- what is not wanted any more ------------------------------------------------------------------------------------
 
 
-def _doomed(work: Judgement, held: Held, wanted: Mapping[str, WantedNode]) -> Held:
+def _prune_candidates(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
     """Return the owner's objects that no node wants, without those of nodes that are unknown or whose gate is closed.
 
     Until everything is ready, these are only objects of nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
-    refs = {item.ref for node in wanted.values() for item in node.items}
-    unknown = {label_text(node_id) for node_id, node in wanted.items() if node.knowledge is Knowledge.UNKNOWN}
+    refs = {item.ref for node in desired.values() for item in node.items}
+    unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
     unwanted = [(ref, live) for ref, live in held if ref not in refs and _is_known(owner.node_of(live), unknown)]
-    if not unwanted or all(one.is_ready for items in observations.values() for one in items):
+    if not unwanted or all(item.is_ready for items in observations.values() for item in items):
         return unwanted
-    by_label = {label_text(node_id): node for node_id, node in wanted.items()}
+    by_label = {label_text(node_id): node for node_id, node in desired.items()}
     return [
         (ref, live)
         for ref, live in unwanted

@@ -11,10 +11,10 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import Decision, Delete, MergePatch, Snapshot
-from purekube.graph.judge import leaving
+from purekube.graph.judge import deletion_state
 from purekube.graph.once import is_locked, unlocking
 from purekube.graph.owner import Owner
-from purekube.graph.setbacks import Setback, setback, soonest
+from purekube.graph.setbacks import Setback, earliest_requeue, setback
 from purekube.graph.states import NodeState, Observation
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]
@@ -27,13 +27,13 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 """Objects that an owner has."""
 
 
-def nothing_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
+def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
     """Return None: no patch is needed before the deletion."""
     return None
 
 
 @attrs.frozen
-class Doomed:
+class PruneCandidate:
     """An object that is to be removed. The highest wave goes first."""
 
     ref: ObjectRef
@@ -43,21 +43,31 @@ class Doomed:
     @property
     def is_going(self) -> bool:
         """Report whether the object's deletion has been requested."""
-        return is_going(self.live)
+        return is_terminating(self.live)
 
 
-def next_wave(doomed: Iterable[Doomed]) -> tuple[Doomed, ...]:
+def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidate, ...]:
     """Return the objects of the highest wave; the others wait until these are gone."""
-    found = tuple(doomed)
-    highest = max((one.wave for one in found), default=0)
-    return tuple(one for one in found if one.wave == highest)
+    found = tuple(prune_candidates)
+    highest = max((prune_candidate.wave for prune_candidate in found), default=0)
+    return tuple(prune_candidate for prune_candidate in found if prune_candidate.wave == highest)
 
 
-def taking_down(step: Iterable[Doomed], failed: Container[ObjectRef], before_delete: BeforeDelete) -> Decision:
+def teardown_writes(
+    step: Iterable[PruneCandidate], failed: Container[ObjectRef], before_delete: BeforeDelete
+) -> Decision:
     """Return the writes that remove the objects, by their observed uids; none for one refused in this pass."""
-    writable = tuple(one for one in step if one.ref not in failed)
-    patches = tuple(patch for one in writable if (patch := before_delete(one.ref, one.live)) is not None)
-    deletes = tuple(Delete(one.ref, metadata(one.live)["uid"]) for one in writable if not one.is_going)
+    writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
+    patches = tuple(
+        patch
+        for prune_candidate in writable
+        if (patch := before_delete(prune_candidate.ref, prune_candidate.live)) is not None
+    )
+    deletes = tuple(
+        Delete(prune_candidate.ref, metadata(prune_candidate.live)["uid"])
+        for prune_candidate in writable
+        if not prune_candidate.is_going
+    )
     return Decision(patches=patches, deletes=deletes)
 
 
@@ -72,43 +82,45 @@ class RemovalStep:
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
     """Orphan the objects marked for it, and delete the highest recorded wave of the rest."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
-    orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_going(live)]
+    orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
     kept = {ref for ref, _ in orphans}
-    doomed = tuple(Doomed(ref, live, owner.wave_of(live)) for ref, live in held if ref not in kept)
-    step = next_wave(doomed)
+    prune_candidates = tuple(PruneCandidate(ref, live, owner.wave_of(live)) for ref, live in held if ref not in kept)
+    step = next_wave(prune_candidates)
 
     def before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
         return unlocking(ref, live) if is_locked(live) else before_delete(ref, live)
 
-    effects = taking_down(step, failures, before)
+    effects = teardown_writes(step, failures, before)
     disowned = tuple(owner.disowning(ref, live) for ref, live in orphans if ref not in failures)
     effects = attrs.evolve(
         effects,
         patches=(*disowned, *effects.patches),
-        requeue=soonest(failures[ref].requeue for ref, _ in held if ref in failures),
+        requeue=earliest_requeue(failures[ref].requeue for ref, _ in held if ref in failures),
     )
-    now = (*orphans, *((one.ref, one.live) for one in step))
-    behind = {one.ref for one in doomed} - {one.ref for one in step}
-    going = [_stands(owner, ref, live, failures.get(ref)) for ref, live in now]
+    now = (*orphans, *((prune_candidate.ref, prune_candidate.live) for prune_candidate in step))
+    behind = {prune_candidate.ref for prune_candidate in prune_candidates} - {
+        prune_candidate.ref for prune_candidate in step
+    }
+    going = [_observation(owner, ref, live, failures.get(ref)) for ref, live in now]
     going.extend(
-        _observed(owner, one.ref, one.live, NodeState.WAITING, "Behind", "others go first")
-        for one in doomed
-        if one.ref in behind
+        _observed(owner, prune_candidate.ref, prune_candidate.live, NodeState.WAITING, "Behind", "others go first")
+        for prune_candidate in prune_candidates
+        if prune_candidate.ref in behind
     )
     return RemovalStep(effects, tuple(going))
 
 
-def is_going(live: Manifest) -> bool:
+def is_terminating(live: Manifest) -> bool:
     """Report whether the object's deletion has been requested."""
     return bool(metadata(live).get("deletionTimestamp"))
 
 
-def _stands(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
+def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
     """Return the observation of an object of the current step."""
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)
-    if is_going(live):
-        return _observed(owner, ref, live, NodeState.LEAVING, "Terminating", leaving(live))
+    if is_terminating(live):
+        return _observed(owner, ref, live, NodeState.LEAVING, "Terminating", deletion_state(live))
     return _observed(owner, ref, live, NodeState.PENDING, "Deleting", "it is deleted")
 
 

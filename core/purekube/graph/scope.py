@@ -44,7 +44,7 @@ class Child:
         return merge_patch(self.live, self.rendered)
 
 
-class Knowledge(Enum):
+class NodeKnowledge(Enum):
     """The knowledge about a node while others are rendered."""
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
@@ -57,7 +57,7 @@ class Knowledge(Enum):
 class NodeChildren:
     """The items of one node as far as they are known, in rendering order."""
 
-    knowledge: Knowledge = Knowledge.NOT_YET
+    knowledge: NodeKnowledge = NodeKnowledge.NOT_YET
     items: tuple[Child, ...] = ()
 
 

@@ -58,7 +58,7 @@ def is_immutable(failure: Failure) -> bool:
     return any(_IMMUTABLE.search(text) for text in (error.message, *(cause.message for cause in error.causes)))
 
 
-def soonest(requeues: Iterable[Requeue]) -> Requeue:
+def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
     """Combine requeues: the pace of the failure that is most likely to pass, and the earliest of all times."""
     found = tuple(requeues)
     if not found:

@@ -18,9 +18,9 @@ from purekube.graph.node import ApplyPolicy, GraphNode
 from purekube.graph.once import CreateRecord
 from purekube.graph.owner import Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
-from purekube.graph.removal import BeforeDelete, Held, is_going, nothing_before, removal_step
+from purekube.graph.removal import BeforeDelete, Held, is_terminating, no_patch_before, removal_step
 from purekube.graph.scope import Scope
-from purekube.graph.setbacks import setback, soonest
+from purekube.graph.setbacks import earliest_requeue, setback
 from purekube.graph.states import NodeState, Observation
 
 _GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
@@ -79,7 +79,7 @@ class Teardown:
 
 
 def teardown(
-    owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = nothing_before
+    owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = no_patch_before
 ) -> Teardown:
     """Decide the next step of removing what the owner has.
 
@@ -102,7 +102,9 @@ def teardown(
 
 
 def _draining(run: Plan, held: Held) -> Teardown:
-    obstacle = next(one for one in run.everything if not one.is_ready and not one.waits_for)
+    obstacle = next(
+        observation for observation in run.everything if not observation.is_ready and not observation.waits_for
+    )
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
     left = tuple(ref for ref, _ in held)
@@ -114,38 +116,44 @@ def _removing(
 ) -> Teardown:
     step = removal_step(owner, held, observed, before_delete)
     effects = attrs.evolve(step.effects, only_if_current=step.effects.writes_downstream)
-    is_busy = any(one.state not in (NodeState.LEAVING, NodeState.WAITING) for one in step.going)
+    is_busy = any(observation.state not in (NodeState.LEAVING, NodeState.WAITING) for observation in step.going)
     name = TeardownStep.DELETING if is_busy else TeardownStep.WAITING
-    return Teardown(name, _told(step.going), effects, records, tuple(one.ref for one in step.going if one.ref))
+    return Teardown(
+        name,
+        _remaining_text(step.going),
+        effects,
+        records,
+        tuple(observation.ref for observation in step.going if observation.ref),
+    )
 
 
-def _told(going: tuple[Observation, ...]) -> str:
+def _remaining_text(going: tuple[Observation, ...]) -> str:
     """Describe what is left, the objects that block the rest first."""
-    now = [one for one in going if one.state is not NodeState.WAITING]
-    behind = [one.name for one in going if one.state is NodeState.WAITING]
-    told = "; ".join(f"{one.name}: {one.message}" for one in now[:_MOST_NAMES])
+    now = [observation for observation in going if observation.state is not NodeState.WAITING]
+    behind = [observation.name for observation in going if observation.state is NodeState.WAITING]
+    told = "; ".join(f"{observation.name}: {observation.message}" for observation in now[:_MOST_NAMES])
     more = f" and {len(now) - _MOST_NAMES} more" if len(now) > _MOST_NAMES else ""
-    then = f"; then {_listed(behind)}" if behind else ""
+    then = f"; then {_joined_names(behind)}" if behind else ""
     return told + more + then
 
 
-def _listed(names: list[str]) -> str:
+def _joined_names(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def let_go(owner: Owner, observed: Snapshot) -> Teardown:
+def orphan_all(owner: Owner, observed: Snapshot) -> Teardown:
     """Orphan all objects, so that they stay when their owner is to be forgotten."""
-    held = [(ref, live) for ref, live in owner.held(observed) if not is_going(live)]
+    held = [(ref, live) for ref, live in owner.held(observed) if not is_terminating(live)]
     if not held:
         return Teardown(TeardownStep.DONE, "nothing is left that is its own", Decision(), owner.records)
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     patches = tuple(owner.disowning(ref, live) for ref, live in held if ref not in failures)
     effects = Decision(
         patches=patches,
-        requeue=soonest(failures[ref].requeue for ref, _ in held if ref in failures),
+        requeue=earliest_requeue(failures[ref].requeue for ref, _ in held if ref in failures),
         only_if_current=bool(patches),
     )
     refused = "".join(f"; {ref}: {failures[ref].message}" for ref, _ in held if ref in failures)
-    message = f"letting go of {_listed([str(ref) for ref, _ in held])}{refused}"
+    message = f"letting go of {_joined_names([str(ref) for ref, _ in held])}{refused}"
     return Teardown(TeardownStep.DELETING, message, effects, owner.records, tuple(ref for ref, _ in held))

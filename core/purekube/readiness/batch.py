@@ -9,7 +9,9 @@ def job(manifest: Manifest) -> Readiness:
     """Judge a Job. Only Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")
     if conditions.holds("Failed"):
-        return failed(conditions.reason("Failed") or "JobFailed", conditions.said("Failed", "the Job has failed"))
+        return failed(
+            conditions.reason("Failed") or "JobFailed", conditions.message_or_reason("Failed", "the Job has failed")
+        )
     if conditions.holds("Complete"):
         return ready("JobCompleted", "the Job has ended well")
     if conditions.holds("Suspended"):

@@ -15,7 +15,9 @@ def autoscaler(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     for kind in ("AbleToScale", "ScalingActive"):
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
-            return progressing(conditions.reason(kind) or f"Not{kind}", conditions.said(kind, f"{kind} is False"))
+            return progressing(
+                conditions.reason(kind) or f"Not{kind}", conditions.message_or_reason(kind, f"{kind} is False")
+            )
     if not conditions.by_type:
         return progressing("NoStatus", "its controller has not observed it yet")
     return ready("AbleToScale")
@@ -42,11 +44,17 @@ def custom_resource_definition(manifest: Manifest) -> Readiness:
     """Judge a definition: ready once its names are accepted and it is served."""
     conditions = Conditions.of(manifest)
     if conditions.status("NamesAccepted") == "False":
-        return failed(conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.said("NamesAccepted", ""))
+        return failed(
+            conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.message_or_reason("NamesAccepted", "")
+        )
     if conditions.status("NonStructuralSchema") == "True":
-        return failed("NonStructuralSchema", conditions.said("NonStructuralSchema", "its schema is not structural"))
+        return failed(
+            "NonStructuralSchema", conditions.message_or_reason("NonStructuralSchema", "its schema is not structural")
+        )
     if not conditions.holds("Established"):
-        return progressing("NotEstablished", conditions.said("Established", "the API server does not serve it yet"))
+        return progressing(
+            "NotEstablished", conditions.message_or_reason("Established", "the API server does not serve it yet")
+        )
     return ready("Established")
 
 
@@ -56,7 +64,8 @@ def api_service(manifest: Manifest) -> Readiness:
     if conditions.holds("Available"):
         return ready("Available")
     return progressing(
-        conditions.reason("Available") or "NotAvailable", conditions.said("Available", "it does not answer")
+        conditions.reason("Available") or "NotAvailable",
+        conditions.message_or_reason("Available", "it does not answer"),
     )
 
 
@@ -65,7 +74,9 @@ def service_cidr(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     if conditions.holds("Ready"):
         return ready("Ready")
-    return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "it is not in use yet"))
+    return progressing(
+        conditions.reason("Ready") or "NotReady", conditions.message_or_reason("Ready", "it is not in use yet")
+    )
 
 
 def signing_request(manifest: Manifest) -> Readiness:
@@ -73,7 +84,7 @@ def signing_request(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     for kind in ("Denied", "Failed"):
         if conditions.holds(kind):
-            return failed(conditions.reason(kind) or kind, conditions.said(kind, f"the request is {kind}"))
+            return failed(conditions.reason(kind) or kind, conditions.message_or_reason(kind, f"the request is {kind}"))
     if text(mapping(manifest, "status"), "certificate"):
         return ready("Issued")
     return progressing("NotIssued", "no certificate was issued yet")

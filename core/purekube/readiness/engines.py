@@ -10,7 +10,7 @@ from purekube.readiness.result import Readiness, failed, progressing, ready
 _VELERO_FAILED: Final = frozenset(("Failed", "FailedValidation"))
 
 
-def _why(status: Mapping[str, object], otherwise: str) -> str:
+def _failure_message(status: Mapping[str, object], otherwise: str) -> str:
     problems = status.get("validationErrors")
     first = problems[0] if isinstance(problems, list) and problems and isinstance(problems[0], str) else ""
     return text(status, "failureReason") or text(status, "message") or first[:1_024] or otherwise
@@ -22,7 +22,7 @@ def _phased(manifest: Manifest, done: frozenset[str], bad: frozenset[str], what:
     if phase in done:
         return ready(phase)
     if phase in bad:
-        return failed(phase, _why(status, f"the {what} has failed"))
+        return failed(phase, _failure_message(status, f"the {what} has failed"))
     return progressing(phase or "Pending", f"the {what} is {phase or 'not begun'}")
 
 
@@ -59,5 +59,6 @@ def replication(manifest: Manifest) -> Readiness:
         return ready("Synchronized")
     conditions = Conditions.of(manifest)
     return progressing(
-        conditions.reason("Synchronizing") or "SyncPending", conditions.said("Synchronizing", "no sync has ended yet")
+        conditions.reason("Synchronizing") or "SyncPending",
+        conditions.message_or_reason("Synchronizing", "no sync has ended yet"),
     )

@@ -57,7 +57,7 @@ class Conditions:
         """Report whether a condition is True."""
         return self.status(kind) == "True"
 
-    def said(self, kind: str, otherwise: str) -> str:
+    def message_or_reason(self, kind: str, otherwise: str) -> str:
         """Return the message of a condition, or else its reason."""
         condition = self.by_type.get(kind, {})
         return text(condition, "message") or text(condition, "reason") or otherwise

@@ -12,12 +12,19 @@ from purekube.readiness.result import Readiness, failed, progressing, ready
 def _judged(manifest: Manifest) -> Readiness:
     conditions, generation = Conditions.of(manifest), number(mapping(manifest, "metadata"), "generation")
     if conditions.holds("Stalled"):
-        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "Flux has given up"))
+        return failed(
+            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "Flux has given up")
+        )
     observed = conditions.observed("Ready")
     if conditions.holds("Ready") and (observed is None or generation is None or observed >= generation):
         return ready(conditions.reason("Ready") or "Ready")
     reason = conditions.reason("Ready") or conditions.reason("Reconciling") or "Pending"
-    return progressing(reason, conditions.said("Ready", conditions.said("Reconciling", "Flux has not observed it yet")))
+    return progressing(
+        reason,
+        conditions.message_or_reason(
+            "Ready", conditions.message_or_reason("Reconciling", "Flux has not observed it yet")
+        ),
+    )
 
 
 def _suspended(manifest: Manifest) -> bool:

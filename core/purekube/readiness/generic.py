@@ -52,9 +52,13 @@ def _generation(manifest: Manifest) -> Readiness | None:
         return None
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled") and conditions.observed("Stalled") == generation:
-        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+        return failed(
+            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "it is stalled")
+        )
     if conditions.status("Ready") == "False" and conditions.observed("Ready") == generation:
-        return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "Ready is False"))
+        return progressing(
+            conditions.reason("Ready") or "NotReady", conditions.message_or_reason("Ready", "Ready is False")
+        )
     # The CRDs of Flux default observedGeneration to -1: no controller has observed the object.
     text = f"its controller has observed generation {observed}, it is at {generation}"
     return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
@@ -64,18 +68,20 @@ def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readin
     """Judge by Stalled, Failed, Reconciling and Ready as kstatus does; then by whether a status is expected."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):
-        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+        return failed(
+            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "it is stalled")
+        )
     if conditions.holds("Failed"):
-        return failed(conditions.reason("Failed") or "Failed", conditions.said("Failed", "it has failed"))
+        return failed(conditions.reason("Failed") or "Failed", conditions.message_or_reason("Failed", "it has failed"))
     if conditions.holds("Reconciling"):
-        return progressing("Reconciling", conditions.said("Reconciling", "it is being reconciled"))
+        return progressing("Reconciling", conditions.message_or_reason("Reconciling", "it is being reconciled"))
     for kind in ("Ready", "Available"):
         status = conditions.status(kind)
         if status == "True":
             return _at_its_generation(manifest, conditions, kind)
         if status:  # as in kstatus, Ready=False is progress and never a failure
             reason = conditions.reason(kind) or f"Not{kind}"
-            return progressing(reason, conditions.said(kind, f"{kind} is {status}"))
+            return progressing(reason, conditions.message_or_reason(kind, f"{kind} is {status}"))
     # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855).
     if not mapping(manifest, "status") and _has_status(schema):
         return progressing("NoStatus", "its controller has not written a status yet")

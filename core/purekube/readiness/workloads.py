@@ -11,7 +11,7 @@ from purekube.readiness.fields import Conditions, count, mapping, text
 from purekube.readiness.result import Readiness, failed, progressing, ready
 
 
-def _seen(manifest: Manifest) -> bool:
+def _has_observed_generation(manifest: Manifest) -> bool:
     return "observedGeneration" in mapping(manifest, "status")
 
 
@@ -28,11 +28,11 @@ def deployment(manifest: Manifest) -> Readiness:
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
-        return failed("ProgressDeadlineExceeded", conditions.said("Progressing", "it makes no progress"))
+        return failed("ProgressDeadlineExceeded", conditions.message_or_reason("Progressing", "it makes no progress"))
     if conditions.holds("ReplicaFailure"):
         reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
-        return progressing(reason, conditions.said("ReplicaFailure", "pods cannot be made"))
-    if not _seen(manifest):
+        return progressing(reason, conditions.message_or_reason("ReplicaFailure", "pods cannot be made"))
+    if not _has_observed_generation(manifest):
         return _unseen()
     updated, total = count(status, "updatedReplicas"), count(status, "replicas")
     if updated < want:
@@ -56,8 +56,8 @@ def replica_set(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     if conditions.holds("ReplicaFailure"):
         reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
-        return progressing(reason, conditions.said("ReplicaFailure", "pods cannot be made"))
-    if not _seen(manifest):
+        return progressing(reason, conditions.message_or_reason("ReplicaFailure", "pods cannot be made"))
+    if not _has_observed_generation(manifest):
         return _unseen()
     total = count(status, "replicas")
     if total > want:
@@ -69,7 +69,7 @@ def stateful_set(manifest: Manifest) -> Readiness:
     """Judge a StatefulSet: the desired number of pods are ready, and those to update have the newest revision."""
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     want = count(spec, "replicas", 1)
-    if not _seen(manifest):
+    if not _has_observed_generation(manifest):
         return _unseen()
     have = count(status, "readyReplicas")
     if have < want:
@@ -95,14 +95,14 @@ def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> R
 def daemon_set(manifest: Manifest) -> Readiness:
     """Judge a DaemonSet: each node that needs one has a pod of the newest template, all available."""
     status = mapping(manifest, "status")
-    if not _seen(manifest):
+    if not _has_observed_generation(manifest):
         return _unseen()
     want = count(status, "desiredNumberScheduled")
     on_delete = text(mapping(manifest, "spec", "updateStrategy"), "type") == "OnDelete"
-    wanted = [("currentNumberScheduled", "scheduled"), ("numberReady", "ready"), ("numberAvailable", "available")]
+    desired = [("currentNumberScheduled", "scheduled"), ("numberReady", "ready"), ("numberAvailable", "available")]
     if not on_delete:
-        wanted.insert(1, ("updatedNumberScheduled", "of the newest template"))
-    for key, word in wanted:
+        desired.insert(1, ("updatedNumberScheduled", "of the newest template"))
+    for key, word in desired:
         have = count(status, key)
         if have < want:
             return progressing("PodsNotReady", _of(have, want, word))
@@ -138,5 +138,7 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
                     waiting, "reason"
                 ), f"container {name}: {text(waiting, 'message') or text(waiting, 'reason')}"
     if conditions.status("PodScheduled") == "False":
-        return conditions.reason("PodScheduled") or "Unscheduled", conditions.said("PodScheduled", "no node takes it")
-    return "PodNotReady", conditions.said("Ready", "its containers are not ready")
+        return conditions.reason("PodScheduled") or "Unscheduled", conditions.message_or_reason(
+            "PodScheduled", "no node takes it"
+        )
+    return "PodNotReady", conditions.message_or_reason("Ready", "its containers are not ready")

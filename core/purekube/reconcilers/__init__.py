@@ -6,7 +6,7 @@ typed from end to end. `pure_reconciler` makes a controller of a function from a
 are their input and output.
 """
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.definitions import Column
 from purekube.apimachinery.fields import CelRule, schema_field
 from purekube.apimachinery.manifest import Kind, ObjectRef
@@ -15,7 +15,7 @@ from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Fill
 from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.reconcilers.access import controller_access
-from purekube.reconcilers.controllers import Controller, Promise, Reconciler, Watcher
+from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher
 from purekube.reconcilers.desired import Children, Desired, Node
 from purekube.reconcilers.object import Object, UnreadableObject
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler
@@ -38,6 +38,8 @@ __all__ = [
     "Constant",
     "Controller",
     "Desired",
+    "DesiredCondition",
+    "Feature",
     "Fill",
     "Filters",
     "Kind",
@@ -47,7 +49,6 @@ __all__ = [
     "Object",
     "ObjectRef",
     "OnImmutable",
-    "Promise",
     "PruneTime",
     "PureReconciler",
     "Read",
@@ -60,7 +61,6 @@ __all__ = [
     "Terminal",
     "UnreadableObject",
     "Until",
-    "Wanted",
     "Watch",
     "Watched",
     "Watcher",

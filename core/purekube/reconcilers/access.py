@@ -12,10 +12,10 @@ from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind
 from purekube.reconcilers.controllers import (
     AnyController,
-    Promise,
+    Feature,
     Reconciler,
+    features_of,
     kind_of,
-    promises_of,
     resource_of,
     watched_of,
 )
@@ -32,7 +32,7 @@ def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
     return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
 
 
-def asks_for_api(controller: AnyController | type[AnyController]) -> bool:
+def requests_api(controller: AnyController | type[AnyController]) -> bool:
     """Report whether the controller requests an API by a field `api`."""
     cls = controller if isinstance(controller, type) else type(controller)
     return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
@@ -43,7 +43,7 @@ def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)
-        for kind, verbs in declared_verbs(controller).items() if asks_for_api(controller) else ():
+        for kind, verbs in declared_verbs(controller).items() if requests_api(controller) else ():
             everywhere.append(Access(kind, tuple(sorted(verbs))))
         everywhere += (Access(one.kind, _FOLLOWED) for one in watched_of((*controller.owns, *controller.reads)))
     return tuple(everywhere)
@@ -51,11 +51,11 @@ def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...
 
 def _of_passes(controller: AnyController) -> Iterator[Access]:
     """Yield the rights on its own kind: to watch it, to write finalizers and status, to read an outdated copy again."""
-    kind, promises = kind_of(controller), promises_of(controller)
+    kind, features = kind_of(controller), features_of(controller)
     yield Access(kind, _FOLLOWED)
     if not controller.watch.is_whole:
         yield Access(kind, ("get",))
-    if Promise.FINALIZER in promises:
+    if Feature.FINALIZER in features:
         yield Access(kind, ("patch",))
     if isinstance(controller, Reconciler) and resource_of(controller) is not None:
         yield Access(kind, ("get",))

@@ -24,7 +24,7 @@ STANDARD: Final = ("Ready", "Reconciling", "Stalled")
 """Types of the conditions that are written for a reconciler."""
 
 
-class Promise(StrEnum):
+class Feature(StrEnum):
     """The features that a controller gets by default. `plain` switches each off, or all of them."""
 
     FINALIZER = "finalizer"
@@ -49,7 +49,7 @@ class Promise(StrEnum):
     """A call that takes longer than the time limit is cancelled."""
 
 
-ALL: Final = frozenset(Promise)
+ALL: Final = frozenset(Feature)
 
 
 class Controller(ABC, Generic[O]):
@@ -63,7 +63,7 @@ class Controller(ABC, Generic[O]):
     kind: ClassVar[Resource[Any, Any] | Kind]
     name: ClassVar[str] = ""
     """The name in finalizers, field managers, metrics and logs; made of the class name if empty."""
-    plain: ClassVar[bool | Collection[Promise] | None] = None
+    plain: ClassVar[bool | Collection[Feature] | None] = None
     retry: ClassVar[RetryPolicy] = EXPONENTIAL
     timeout: ClassVar[float] = 60.0
     """The time limit of one call, in seconds."""
@@ -135,28 +135,28 @@ def name_of(controller: AnyController) -> str:
     return controller.name or _HUMP.sub("-", type(controller).__name__).lower()
 
 
-def promises_of(controller: AnyController) -> frozenset[Promise]:
+def features_of(controller: AnyController) -> frozenset[Feature]:
     """Return the promises kept for a controller. SYNC needs a finalizer, which tells old objects from new ones."""
     plain = controller.plain
     if plain is None:
-        foreign = {Promise.FINALIZER, Promise.SYNC, Promise.CONDITIONS, Promise.STATUS}
+        foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}
         kept = ALL if resource_of(controller) is not None else ALL - foreign
     elif isinstance(plain, bool):
         kept = frozenset() if plain else ALL
     else:
         kept = ALL - frozenset(plain)
     if isinstance(controller, Watcher):
-        kept -= {Promise.CONDITIONS, Promise.STATUS, Promise.STATE}
+        kept -= {Feature.CONDITIONS, Feature.STATUS, Feature.STATE}
     if resource_of(controller) is None:
-        kept -= {Promise.CONDITIONS, Promise.STATUS}  # the form of a status that others define is not ours to know
-    return kept if Promise.FINALIZER in kept else kept - {Promise.SYNC}
+        kept -= {Feature.CONDITIONS, Feature.STATUS}  # the form of a status that others define is not ours to know
+    return kept if Feature.FINALIZER in kept else kept - {Feature.SYNC}
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
     """Return the writer of the kind's statuses; None for a controller that writes neither conditions nor fields."""
-    resource, promises = resource_of(controller), promises_of(controller)
-    fields = resource.status_fields if resource is not None and Promise.STATUS in promises else ()
-    writes = Promise.CONDITIONS in promises or bool(fields)
+    resource, features = resource_of(controller), features_of(controller)
+    fields = resource.status_fields if resource is not None and Feature.STATUS in features else ()
+    writes = Feature.CONDITIONS in features or bool(fields)
     return StatusWriter(kind_of(controller), f"controller {name_of(controller)}") if writes else None
 
 
@@ -182,7 +182,7 @@ def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
 def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
     """Return why these controllers cannot run together, each with what to do; empty if they can."""
     controllers = tuple(controllers)
-    return (*(said for one in controllers for said in _problems(one)), *_clashes(controllers))
+    return (*(problem for controller in controllers for problem in _problems(controller)), *_clashes(controllers))
 
 
 def _problems(controller: AnyController) -> Iterator[str]:
@@ -214,14 +214,16 @@ def _of_conditions(where: str, controller: AnyController) -> Iterator[str]:
 
 
 def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
-    sound = [one for one in controllers if not any(_problems(one))]
+    sound = [controller for controller in controllers if not any(_problems(controller))]
     names: dict[str, str] = {}
-    for one in sound:
-        where = type(one).__name__
-        if (other := names.setdefault(name_of(one), where)) != where or _twice(one, sound):
-            yield f"{where}: is called {name_of(one)}, as {other} is: write another `name`"
-    for said in shared_statuses(writer for one in sound if (writer := status_writer_of(one)) is not None):
-        yield f"{said}, or let one say `plain = {{Promise.CONDITIONS, Promise.STATUS}}` and return no status"
+    for controller in sound:
+        where = type(controller).__name__
+        if (other := names.setdefault(name_of(controller), where)) != where or _twice(controller, sound):
+            yield f"{where}: is called {name_of(controller)}, as {other} is: write another `name`"
+    for shared_status in shared_statuses(
+        writer for controller in sound if (writer := status_writer_of(controller)) is not None
+    ):
+        yield f"{shared_status}, or let one say `plain = {{Feature.CONDITIONS, Feature.STATUS}}` and return no status"
 
 
 def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:

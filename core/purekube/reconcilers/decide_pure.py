@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import msgspec
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import SECRET
@@ -24,13 +24,13 @@ from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite
 from purekube.composites.controller_labels import CONTROLLER_NAME, MARKS
 from purekube.composites.decisions import (
-    as_they_stand,
-    is_looked_after,
-    is_to_be_let_go,
-    keeping_up,
-    letting_go,
-    not_looked_after,
-    taking_down,
+    is_in_scope,
+    orphan_children,
+    orphans_children,
+    out_of_scope,
+    present_fields,
+    reconcile_children,
+    tear_down,
     with_status,
 )
 from purekube.composites.parent import DELETING, READY, RECONCILING, STALLED, Parent
@@ -133,31 +133,31 @@ def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now
     deleting = parent.metadata.deletion_timestamp is not None
     if deleting and composite.finalizer not in parent.metadata.finalizers:
         return Decision()
-    if deleting and is_to_be_let_go(parent):
-        return letting_go(composite, parent, observed, now)
-    if not deleting and not is_looked_after(composite, observed):
-        return not_looked_after(composite, parent, now)
+    if deleting and orphans_children(parent):
+        return orphan_children(composite, parent, observed, now)
+    if not deleting and not is_in_scope(composite, observed):
+        return out_of_scope(composite, parent, now)
     try:
-        return _going(pure, parent, observed, now) if deleting else _wanted(pure, parent, observed, now)
+        return _terminating(pure, parent, observed, now) if deleting else _decide_present(pure, parent, observed, now)
     except _Unreadable as error:
         return _stopped(composite, parent, UNREADABLE, str(error), now)
     except InvalidDesired as error:
-        return _stopped(composite, parent, INVALID, _told(pure, error, observed), now)
+        return _stopped(composite, parent, INVALID, _masked_error(pure, error, observed), now)
     except Terminal as error:
         message = without_secrets(error.message or error.reason, observed.objects)
         return _stopped(composite, parent, error.reason, safe(message), now)
     except Exception as error:
-        return _failed(composite, parent, _told(pure, error, observed), now)
+        return _failed(composite, parent, _masked_error(pure, error, observed), now)
 
 
 class _Unreadable(Exception):
     """The object does not fit its classes."""
 
 
-def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+def _decide_present(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     composite, found = composite_of(pure), _readable(pure, parent)
     children = children_of(pure, parent, found, observed)
-    desired = _asked(pure.function, found, children)
+    desired = _call_user_function(pure.function, found, children)
     if not isinstance(desired, Desired):
         raise InvalidDesired(f"the function returned {type(desired).__name__}, not Desired(nodes, status)")
     if not isinstance(desired.status, pure.kind.status):
@@ -165,24 +165,26 @@ def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: da
         raise InvalidDesired(f"the status is of {type(desired.status).__name__}, not of {expected}")
     graph = _graph_of(pure, found, desired.nodes)
     planned = plan(graph, composite.owner_of(parent), observed, Scope())
-    decision = keeping_up(composite, parent, observed, planned)
+    decision = reconcile_children(composite, parent, observed, planned)
     requeue = decision.requeue.no_later_than(desired.requeue_after)
     fields = pure.kind.status_json(desired.status)
     decision = attrs.evolve(decision, requeue=requeue)
     return with_status(decision, composite, parent, observed, conditions_of(planned), fields, now)
 
 
-def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+def _terminating(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     hooks = None
     if pure.drain is not None:
         found = _readable(pure, parent)
-        nodes = tuple(_asked(pure.drain, found, children_of(pure, parent, found, observed)))
+        nodes = tuple(_call_user_function(pure.drain, found, children_of(pure, parent, found, observed)))
         graph = _graph_of(pure, found, nodes)
         hooks = Hooks.of(graph.nodes.values(), Scope())
-    return taking_down(composite_of(pure), parent, observed, hooks, now)
+    return tear_down(composite_of(pure), parent, observed, hooks, now)
 
 
-def _asked(function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children) -> T:
+def _call_user_function(
+    function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children
+) -> T:
     """Call a function of the user's.
 
     Whatever it raises, except an interrupt, becomes an ordinary error of this object.
@@ -220,7 +222,7 @@ def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any]
 # --- answers that cannot be carried out ------------------------------------------------------------------------------
 
 
-def _told(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
+def _masked_error(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
     """Return the error's text without any value of the Secrets that were read or made."""
     name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
     return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
@@ -228,30 +230,30 @@ def _told(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
     """Write a status that says that only another object or other code can help. What exists stays as it is."""
-    wanted = (
-        Wanted(READY, ConditionStatus.FALSE, reason, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
-        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+    desired = (
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
+        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
         *_deleting(parent, reason, message),
     )
-    return with_status(Decision(), composite, parent, Snapshot(), wanted, as_they_stand(composite, parent), now)
+    return with_status(Decision(), composite, parent, Snapshot(), desired, present_fields(composite, parent), now)
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
     """Write a status that says that the failure may pass, and retry with backoff. What exists stays as it is."""
-    wanted = (
-        Wanted(READY, ConditionStatus.FALSE, FAILED, message),
-        Wanted(RECONCILING, ConditionStatus.TRUE, FAILED, message),
-        Wanted(STALLED, ConditionStatus.FALSE, FAILED),
+    desired = (
+        DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
+        DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),
+        DesiredCondition(STALLED, ConditionStatus.FALSE, FAILED),
         *_deleting(parent, FAILED, message),
     )
-    fields = as_they_stand(composite, parent)
-    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, Snapshot(), wanted, fields, now)
+    fields = present_fields(composite, parent)
+    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, Snapshot(), desired, fields, now)
 
 
-def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
+def _deleting(parent: Parent, reason: str, message: str) -> Iterator[DesiredCondition]:
     if parent.metadata.deletion_timestamp is not None:
-        yield Wanted(DELETING, ConditionStatus.TRUE, reason, message)
+        yield DesiredCondition(DELETING, ConditionStatus.TRUE, reason, message)
 
 
 # --- nodes of the engine ---------------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
     """Build the graph of the nodes and of the externals that they wait for. Raises InvalidDesired."""
-    if wrong := next((one for one in nodes if not isinstance(one, Node)), None):
+    if wrong := next((node for node in nodes if not isinstance(node, Node)), None):
         raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
     reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
@@ -298,7 +300,7 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
         kind,
         lambda scope: Rendered((Item("", manifest),)),
         edges=tuple(Edge(_id_of(one), node.until, declared=True) for one in node.depends_on),
-        gate=_gate(node),
+        when=_when_condition(node),
         ready=lambda scope, item, live: node.healthy(live),
         schema=pure.schemas.get(kind),
         policy=_policy(node),
@@ -306,13 +308,13 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
         prune=node.prune,
         on_immutable=node.on_immutable,
         adopt=node.adopt,
-        generate=tuple(_as_kept(kind, fill) for fill in node.generate),
+        generate=tuple(_as_stored(kind, fill) for fill in node.generate),
         roll_on=tuple(map(_id_of, node.roll_on)),
         title=f"{kind.kind} {node.id}",
     )
 
 
-def _as_kept(kind: Kind, fill: Fill) -> Fill:
+def _as_stored(kind: Kind, fill: Fill) -> Fill:
     """Return the fill; text drawn for the data of a Secret is encoded as a Secret stores it."""
     return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
 
@@ -326,7 +328,7 @@ def _id_of(one: NodeOrId) -> str:
     return one if isinstance(one, str) else one.id
 
 
-def _gate(node: Node) -> Callable[[Scope], bool | Hold]:
+def _when_condition(node: Node) -> Callable[[Scope], bool | Hold]:
     if node.when is True:
         return lambda scope: True
     held = Hold(HoldCause.NO, node.when or "`when` says no")

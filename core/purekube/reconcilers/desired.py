@@ -18,12 +18,12 @@ from purekube.reconcilers.object import Status
 from purekube.schema import Schema
 
 
-def _as_its_kind_says(live: Manifest) -> bool:
+def _by_own_readiness(live: Manifest) -> bool:
     """Answer yes: no condition was given in addition to the kind's own readiness."""
     return True
 
 
-def _several(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
+def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
     """Return a list of one for a single node or id: a text would otherwise be taken for the list of its letters."""
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
@@ -42,17 +42,17 @@ class Node:
 
     id: str
     manifest: Manifest = attrs.field(repr=False)
-    depends_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
+    depends_on: Sequence["Node | str"] = attrs.field(default=(), converter=_as_list)
     until: Until = Until.READY
     when: bool | str = True
-    healthy: Callable[[Manifest], bool] = attrs.field(default=_as_its_kind_says, repr=False)
+    healthy: Callable[[Manifest], bool] = attrs.field(default=_by_own_readiness, repr=False)
     apply: ApplyPolicy = ApplyPolicy.ALWAYS
     removal: Removal = Removal.DELETE
     prune: PruneTime = PruneTime.WHEN_READY
     on_immutable: OnImmutable = OnImmutable.FAIL
     adopt: bool = False
     generate: Sequence[Fill] = ()
-    roll_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
+    roll_on: Sequence["Node | str"] = attrs.field(default=(), converter=_as_list)
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ class Object(Generic[Spec, Status]):
 
     def condition(self, condition_type: str) -> Condition | None:
         """Return the condition of a type."""
-        return next((one for one in self.conditions if one.type == condition_type), None)
+        return next((condition for condition in self.conditions if condition.type == condition_type), None)
 
 
 @attrs.frozen

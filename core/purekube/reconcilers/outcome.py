@@ -4,14 +4,14 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.backoff import jitter_of
 from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace
-from purekube.reconcilers.controllers import STANDARD, Promise
-from purekube.reconcilers.life import Call, Life, LifeRules, after_failure, after_success
+from purekube.reconcilers.controllers import STANDARD, Feature
+from purekube.reconcilers.progress import CallController, ObjectProgress, ProgressRules, after_failure, after_success
 from purekube.reconcilers.request import Result, Terminal
 from purekube.reconcilers.retries import RetryPolicy, delay_of
 
@@ -67,16 +67,16 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 
 @attrs.frozen
-class Following:
+class Consequences:
     """The consequences of an outcome.
 
     `conditions` is None if nothing is written, as for an object that is about to go.
     """
 
-    life: Life
+    progress: ObjectProgress
     requeue: Requeue
     error: OperatorError | None = None
-    conditions: tuple[Wanted, ...] | None = None
+    conditions: tuple[DesiredCondition, ...] | None = None
 
 
 def raised(error: BaseException) -> Raised | Ended:
@@ -93,93 +93,109 @@ def _text_of(error: BaseException) -> str:
     except Exception:
         said = ""
     if isinstance(error, BaseExceptionGroup):
-        said = "; ".join(_text_of(one) for one in error.exceptions)
+        said = "; ".join(_text_of(exception) for exception in error.exceptions)
     name = type(error).__name__
     return said if isinstance(error, OperatorError) and said else f"{name}: {said}" if said else name
 
 
 def following(
-    rules: LifeRules, life: Life, call: Call, outcome: CallOutcome, *, retry: RetryPolicy, key: object
-) -> Following:
+    rules: ProgressRules,
+    progress: ObjectProgress,
+    call: CallController,
+    outcome: CallOutcome,
+    *,
+    retry: RetryPolicy,
+    key: object,
+) -> Consequences:
     """Return what follows from an outcome.
 
     Jitter depends on `key`, the object's name, so that objects that fail together are not retried together.
     """
     match outcome:
         case Returned(result):
-            return _after_return(rules, life, call, result)
+            return _after_return(rules, progress, call, result)
         case Ended(reason, message):
             ended = Permanent(f"{reason}: {message}" if message else reason)
-            return Following(after_failure(life, stalled=True), Requeue.NO, ended, _stalled(reason, message))
+            return Consequences(after_failure(progress, stalled=True), Requeue.NO, ended, _stalled(reason, message))
         case Unread(problems):
             text = f"the object does not fit its classes: {problems}"
-            return Following(after_failure(life, stalled=True), Requeue.NO, Permanent(text), _stalled(UNREADABLE, text))
+            return Consequences(
+                after_failure(progress, stalled=True), Requeue.NO, Permanent(text), _stalled(UNREADABLE, text)
+            )
         case Late(seconds):
             text = f"the call was cancelled after {seconds:g} s"
-            return _after_failure(rules, life, retry, TIMED_OUT, text, key)
+            return _after_failure(rules, progress, retry, TIMED_OUT, text, key)
         case Raised(text, retry_after):
-            return _after_failure(rules, life, retry, FAILED, text, key, retry_after)
+            return _after_failure(rules, progress, retry, FAILED, text, key, retry_after)
         case _:
             assert_never(outcome)
 
 
-def _after_return(rules: LifeRules, life: Life, call: Call, result: Result[Any]) -> Following:
-    state = result.state if Promise.STATE in rules.promises else None
-    after = after_success(life, call, complete=result.is_complete, state=state)
+def _after_return(
+    rules: ProgressRules, progress: ObjectProgress, call: CallController, result: Result[Any]
+) -> Consequences:
+    state = result.state if Feature.STATE in rules.features else None
+    after = after_success(progress, call, complete=result.is_complete, state=state)
     requeue = Requeue.at_latest(result.requeue_after)
     if result.waiting and result.requeue_after is None:
         requeue = Requeue.at_latest(SLOW_SECONDS)  # no watch may report that the waiting is over
     if call.deleting:
         conditions = None if result.is_complete else _under_way(DELETING, result.waiting)
-        return Following(after, requeue, None, conditions)
+        return Consequences(after, requeue, None, conditions)
     if result.waiting:
-        return Following(after, requeue, None, (*_under_way(PROGRESSING, result.waiting), *result.conditions))
-    return Following(after, requeue, None, (*_done(), *result.conditions))
+        return Consequences(after, requeue, None, (*_under_way(PROGRESSING, result.waiting), *result.conditions))
+    return Consequences(after, requeue, None, (*_done(), *result.conditions))
 
 
 def _after_failure(
-    rules: LifeRules, life: Life, retry: RetryPolicy, reason: str, text: str, key: object, retry_after: float = 0.0
-) -> Following:
-    attempt = life.attempts + 1
-    delay = delay_of(retry, attempt, jitter_of(key, attempt)) if Promise.RETRY in rules.promises else None
+    rules: ProgressRules,
+    progress: ObjectProgress,
+    retry: RetryPolicy,
+    reason: str,
+    text: str,
+    key: object,
+    retry_after: float = 0.0,
+) -> Consequences:
+    attempt = progress.attempts + 1
+    delay = delay_of(retry, attempt, jitter_of(key, attempt)) if Feature.RETRY in rules.features else None
     error = Unavailable(text)
     if delay is None:
-        return Following(after_failure(life, stalled=False), Requeue.NO, error, _stalled(reason, text))
+        return Consequences(after_failure(progress, stalled=False), Requeue.NO, error, _stalled(reason, text))
     requeue = Requeue(RequeuePace.TOLD, after=max(delay, retry_after))
-    return Following(after_failure(life, stalled=False), requeue, error, _retried(reason, text))
+    return Consequences(after_failure(progress, stalled=False), requeue, error, _retried(reason, text))
 
 
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 
-def _done() -> tuple[Wanted, ...]:
+def _done() -> tuple[DesiredCondition, ...]:
     return (
-        Wanted(READY, ConditionStatus.TRUE, SUCCEEDED),
-        Wanted(RECONCILING, ConditionStatus.FALSE, SUCCEEDED),
-        Wanted(STALLED, ConditionStatus.FALSE, SUCCEEDED),
+        DesiredCondition(READY, ConditionStatus.TRUE, SUCCEEDED),
+        DesiredCondition(RECONCILING, ConditionStatus.FALSE, SUCCEEDED),
+        DesiredCondition(STALLED, ConditionStatus.FALSE, SUCCEEDED),
     )
 
 
-def _under_way(reason: str, message: str) -> tuple[Wanted, ...]:
+def _under_way(reason: str, message: str) -> tuple[DesiredCondition, ...]:
     text = safe(message, _LONGEST)
     return (
-        Wanted(READY, ConditionStatus.FALSE, reason, text),
-        Wanted(RECONCILING, ConditionStatus.TRUE, reason, text),
-        Wanted(STALLED, ConditionStatus.FALSE, reason),
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, text),
+        DesiredCondition(RECONCILING, ConditionStatus.TRUE, reason, text),
+        DesiredCondition(STALLED, ConditionStatus.FALSE, reason),
     )
 
 
-def _retried(reason: str, message: str) -> tuple[Wanted, ...]:
+def _retried(reason: str, message: str) -> tuple[DesiredCondition, ...]:
     return (
-        Wanted(READY, ConditionStatus.FALSE, reason, message),
-        Wanted(RECONCILING, ConditionStatus.TRUE, RETRYING, message),
-        Wanted(STALLED, ConditionStatus.FALSE, reason),
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.TRUE, RETRYING, message),
+        DesiredCondition(STALLED, ConditionStatus.FALSE, reason),
     )
 
 
-def _stalled(reason: str, message: str) -> tuple[Wanted, ...]:
+def _stalled(reason: str, message: str) -> tuple[DesiredCondition, ...]:
     return (
-        Wanted(READY, ConditionStatus.FALSE, reason, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
-        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
+        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
     )

@@ -117,7 +117,7 @@ def pure_reconciler(
     Raises ValueError with what to write.
     """
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
-    schemas = {one.kind: one.schema for one in owns if isinstance(one, Resource)}
+    schemas = {kind.kind: kind.schema for kind in owns if isinstance(kind, Resource)}
 
     def made(function: DesiredOf[Spec, Status]) -> PureReconciler[Spec, Status]:
         said = name or function.__name__.replace("_", "-").lower()

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import ObjectRef
 
 O = TypeVar("O")  # noqa: E741
@@ -61,8 +61,8 @@ def _is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> Non
         raise ValueError(f"{field.name} must be seconds, 0 or more, not {value!r}")
 
 
-def _listed(given: Iterable[Wanted]) -> tuple[Wanted, ...]:
-    return tuple(given)
+def _to_tuple(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCondition, ...]:
+    return tuple(desired_conditions)
 
 
 @attrs.frozen
@@ -80,7 +80,7 @@ class Result(Generic[S]):
     requeue_after: float | None = attrs.field(default=None, validator=_is_delay)
     state: S | None = None
     waiting: str = ""
-    conditions: tuple[Wanted, ...] = attrs.field(default=(), converter=_listed)
+    conditions: tuple[DesiredCondition, ...] = attrs.field(default=(), converter=_to_tuple)
 
     @property
     def is_complete(self) -> bool:

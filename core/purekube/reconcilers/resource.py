@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 
 import attrs
 
-from purekube.apimachinery.converters import telling_converter
+from purekube.apimachinery.converters import reporting_converter
 from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
 from purekube.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
@@ -31,7 +31,7 @@ _PLURAL: Final = re.compile(r"[a-z][a-z0-9]{0,62}")
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 _SIBILANTS: Final = ("s", "x", "z", "ch", "sh")
 
-_converter: Final = telling_converter()
+_converter: Final = reporting_converter()
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class Resource(Generic[Spec, Status]):
     def crd(self) -> dict[str, Any]:
         """Return its CustomResourceDefinition; its own version is the one that is stored."""
         crd = self.definition.manifest()
-        others = (one.definition.manifest()["spec"]["versions"][0] for one in self.versions)
+        others = (version.definition.manifest()["spec"]["versions"][0] for version in self.versions)
         versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
         return {**crd, "spec": {**crd["spec"], "versions": versions}}
 
@@ -76,9 +76,9 @@ class Resource(Generic[Spec, Status]):
         """The converter of its objects; None if it has only one version."""
         if not self.versions:
             return None
-        schemas = {one.definition.kind.version: with_type_meta(one.schema) for one in self.versions}
+        schemas = {version.definition.kind.version: with_type_meta(version.schema) for version in self.versions}
         schemas[self.kind.version] = with_type_meta(self.schema)
-        conversions = (one.conversion for one in self.versions)
+        conversions = (version.conversion for version in self.versions)
         return Converter.of(self.kind.group, self.kind.kind, self.kind.version, *conversions, schemas=schemas)
 
     @property
@@ -223,10 +223,10 @@ def _definition(
     )
 
 
-def _columns(given: Sequence[Column]) -> tuple[Column, ...]:
+def _columns(columns: Sequence[Column]) -> tuple[Column, ...]:
     ready, reason = Column("Ready", condition_path("Ready", "status")), condition_path("Ready", "reason")
     message = Column("Message", condition_path("Ready", "message"), priority=1)
-    return (ready, *given, Column("Reason", reason), AGE, message)
+    return (ready, *columns, Column("Reason", reason), AGE, message)
 
 
 def plural_of(kind: str) -> str:

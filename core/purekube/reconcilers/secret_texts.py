@@ -26,10 +26,10 @@ def _values(secret: Manifest) -> Iterator[str]:
     for value in data.values() if isinstance(data, Mapping) else ():
         if isinstance(value, str) and len(value) >= _SHORTEST:
             yield value
-            yield from _meant(value)
+            yield from _decoded_forms(value)
 
 
-def _meant(value: str) -> Iterator[str]:
+def _decoded_forms(value: str) -> Iterator[str]:
     try:
         plain = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.structuring import read_own_conditions
@@ -15,11 +15,11 @@ from purekube.ports import KubernetesEvent
 from purekube.reconcilers.controllers import (
     STANDARD,
     AnyController,
-    Promise,
+    Feature,
     Reconciler,
+    features_of,
     kind_of,
     manager_of,
-    promises_of,
     resource_of,
 )
 from purekube.reconcilers.outcome import FAILED, READY, STALLED, TIMED_OUT
@@ -47,14 +47,16 @@ def is_ready(manifest: Manifest) -> bool:
     generation, status = get_path(manifest, "metadata", "generation"), manifest.get("status")
     if generation is None or get_path(status, "observedGeneration") != generation:
         return False
-    ready = next((one for one in get_path(status, "conditions") or () if get_path(one, "type") == READY), None)
+    ready = next(
+        (condition for condition in get_path(status, "conditions") or () if get_path(condition, "type") == READY), None
+    )
     return bool(get_path(ready, "status") == "True" and get_path(ready, "observedGeneration") == generation)
 
 
 def status_to_write(
     controller: AnyController,
     manifest: Manifest,
-    conditions: tuple[Wanted, ...] | None,
+    conditions: tuple[DesiredCondition, ...] | None,
     result: Result[Any] | None,
     generation: int,
     now: datetime,
@@ -70,10 +72,10 @@ def status_to_write(
     before = _fields_before(controller, manifest)
     status = None if result is None else result.status
     fields = before if status is None else resource.status_json(status)
-    if Promise.CONDITIONS not in promises_of(controller):
+    if Feature.CONDITIONS not in features_of(controller):
         return None if status is None else _fields_only(controller, manifest, before, fields)
     live = _live(controller, manifest, before, generation)
-    kept = (one for one in live.conditions if one.type not in STANDARD) if result is None else ()
+    kept = (condition for condition in live.conditions if condition.type not in STANDARD) if result is None else ()
     change = status_change(live, (*conditions, *kept), fields, now)
     if change is None:
         return None

@@ -72,7 +72,7 @@ class Filters:
             or _differs(self.labels, before.get("labels"), now.get("labels"))
             or _differs(self.annotations, before.get("annotations"), now.get("annotations"))
             or any((name in finalizers_of(old)) != (name in finalizers_of(new)) for name in self.finalizers)
-            or (self.predicate is not None and _says(self.predicate, old, new))
+            or (self.predicate is not None and _generation_changed(self.predicate, old, new))
         )
 
 
@@ -96,16 +96,16 @@ def _content(manifest: Manifest) -> Mapping[str, Any]:
     return {name: value for name, value in manifest.items() if name not in _REST}
 
 
-def _differs(wanted: bool | Collection[str], old: Any, new: Any) -> bool:
-    if wanted is False:
+def _differs(desired: bool | Collection[str], old: Any, new: Any) -> bool:
+    if desired is False:
         return False
     before, now = (found if isinstance(found, Mapping) else {} for found in (old, new))
-    if wanted is True:
+    if desired is True:
         return dict(before) != dict(now)
-    return any(before.get(name) != now.get(name) for name in wanted)
+    return any(before.get(name) != now.get(name) for name in desired)
 
 
-def _says(predicate: Predicate, old: Manifest, new: Manifest) -> bool:
+def _generation_changed(predicate: Predicate, old: Manifest, new: Manifest) -> bool:
     try:
         return bool(predicate(old, new))
     except Exception:

@@ -48,7 +48,7 @@ class Pattern:
         """The number of transitions that the automaton currently keeps."""
         return self._transitions
 
-    def found_in(self, text: str) -> bool:
+    def matches_in(self, text: str) -> bool:
         """Report whether the pattern matches anywhere in a text."""
         state = self._start()
         for character in text:

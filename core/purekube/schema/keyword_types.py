@@ -19,26 +19,26 @@ def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
             yield from walk(value, f"{path}.{keyword}")
 
 
-def _wrong(path: str, value: Any, wanted: str) -> str:
-    return f"{path}: must be {wanted}, not {type(value).__name__}"
+def _wrong(path: str, value: Any, desired: str) -> str:
+    return f"{path}: must be {desired}, not {type(value).__name__}"
 
 
-def _is(wanted: str, fits: Callable[[Any], bool]) -> _Walk:
+def _is(desired: str, fits: Callable[[Any], bool]) -> _Walk:
     def walk(value: Any, path: str) -> Iterator[str]:
         if not fits(value):
-            yield _wrong(path, value, wanted)
+            yield _wrong(path, value, desired)
 
     return walk
 
 
-def _whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 _TEXT: Final = _is("a string", lambda value: isinstance(value, str))
 _BOOL: Final = _is("a boolean", lambda value: isinstance(value, bool))
-_COUNT: Final = _is("an integer", _whole)
-_NUMBER: Final = _is("a number", lambda value: _whole(value) or isinstance(value, float))
+_COUNT: Final = _is("an integer", _is_integer)
+_NUMBER: Final = _is("a number", lambda value: _is_integer(value) or isinstance(value, float))
 _LIST: Final = _is("a list", lambda value: isinstance(value, list))
 
 

@@ -36,7 +36,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
         return [too_long(path, checks.max_length)]
     if checks.min_length is not None and len(value) < checks.min_length:
         return [invalid_value(path, value, f"{path} in body should be at least {checks.min_length} chars long")]
-    if checks.pattern is not None and not checks.pattern.found_in(value):
+    if checks.pattern is not None and not checks.pattern.matches_in(value):
         return [invalid_value(path, value, f"{path} in body should match '{checks.pattern_text}'")]
     return []
 

@@ -6,7 +6,7 @@ A `Conversion` converts the objects of a spoke to those of the hub and back, a `
 
 from purekube.versions.converter import Conversion, ConversionFailed, Convert, Converter
 from purekube.versions.in_use import VersionsInUse
-from purekube.versions.keeping import kept_in
+from purekube.versions.preservation import preservation_annotation
 from purekube.versions.review import (
     ConversionRequest,
     MalformedConversionReview,
@@ -32,6 +32,6 @@ __all__ = [
     "conversion_failed",
     "converted_all",
     "converted_object",
-    "kept_in",
+    "preservation_annotation",
     "read_conversion_review",
 ]

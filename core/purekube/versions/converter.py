@@ -14,7 +14,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, metadata, same_json
 from purekube.schema import Schema, apply_defaults, prune
-from purekube.versions import keeping
+from purekube.versions import preservation
 
 Convert = Callable[[Manifest], Mapping[str, Any]]
 """A function that converts an object from one version to another. It may modify its argument."""
@@ -65,10 +65,10 @@ class Converter:
         cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
     ) -> "Converter":
         """Make the converter of a kind. Raises ValueError for a version that is given twice."""
-        names = [hub, *(one.version for one in conversions)]
+        names = [hub, *(conversion.version for conversion in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
-        return cls(group, kind, hub, {one.version: one for one in conversions}, schemas or {})
+        return cls(group, kind, hub, {conversion.version: conversion for conversion in conversions}, schemas or {})
 
     @property
     def versions(self) -> Iterator[str]:
@@ -112,24 +112,24 @@ class Converter:
         puts_back, keeps = (spoke.keeps, spoke.hub_keeps) if up else (spoke.hub_keeps, spoke.keeps)
         given, kept = self._complete(manifest, source), None
         if puts_back:
-            given, kept = _without(given, keeping.kept_in(target))
-        made = keeping.put_back(self._made(given, there, target), keeping.read(kept))
-        lost = keeping.losses(given, self._made(made, back, source), self.schemas.get(source)) if keeps else ()
-        return _with(made, keeping.kept_in(source), keeping.written(lost)) if lost else made
+            given, kept = _without(given, preservation.preservation_annotation(target))
+        made = preservation.put_back(self._made(given, there, target), preservation.read(kept))
+        lost = preservation.losses(given, self._made(made, back, source), self.schemas.get(source)) if keeps else ()
+        return _with(made, preservation.preservation_annotation(source), preservation.written(lost)) if lost else made
 
     def _made(self, manifest: Manifest, convert: Convert, target: str) -> dict[str, Any]:
-        wanted = self._named(target)
+        desired = self._named(target)
         try:
             found = convert(deepcopy(dict(manifest)))
         except ConversionFailed:
             raise
         except Exception as error:
-            raise ConversionFailed(manifest, wanted, str(error) or type(error).__name__) from error
+            raise ConversionFailed(manifest, desired, str(error) or type(error).__name__) from error
         if not isinstance(found, Mapping):
-            raise ConversionFailed(manifest, wanted, f"the conversion gives {type(found).__name__}, and no object")
+            raise ConversionFailed(manifest, desired, f"the conversion gives {type(found).__name__}, and no object")
         body = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
-        meta = _metadata(manifest, found, wanted)
-        return self._complete({"apiVersion": wanted, "kind": self.kind, "metadata": meta, **body}, target)
+        meta = _metadata(manifest, found, desired)
+        return self._complete({"apiVersion": desired, "kind": self.kind, "metadata": meta, **body}, target)
 
     def _complete(self, manifest: Manifest, version: str) -> dict[str, Any]:
         schema = self.schemas.get(version)
@@ -140,18 +140,18 @@ class Converter:
         return complete
 
 
-def _metadata(manifest: Manifest, found: Mapping[str, Any], wanted: str) -> dict[str, Any]:
+def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dict[str, Any]:
     """Return the object's metadata with the labels and annotations of the result."""
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
-        raise ConversionFailed(manifest, wanted, "the conversion gives metadata that is no object")
+        raise ConversionFailed(manifest, desired, "the conversion gives metadata that is no object")
     for key in dict.fromkeys((*before, *after)):
         if key not in _FREE and not same_json(before.get(key), after.get(key)):
-            raise ConversionFailed(manifest, wanted, f"a conversion may not change metadata.{key}")
+            raise ConversionFailed(manifest, desired, f"a conversion may not change metadata.{key}")
     for key in _FREE:
         texts = after.get(key)
         if texts is not None and not (isinstance(texts, Mapping) and all(isinstance(v, str) for v in texts.values())):
-            raise ConversionFailed(manifest, wanted, f"metadata.{key} must be texts")
+            raise ConversionFailed(manifest, desired, f"metadata.{key} must be texts")
     return dict(after)
 
 

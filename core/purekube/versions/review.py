@@ -36,13 +36,13 @@ def read_conversion_review(body: Any) -> ConversionRequest:
     request = body.get("request")
     if not isinstance(request, Mapping):
         raise MalformedConversionReview("request: is required")
-    uid, wanted, objects = (request.get(key) for key in ("uid", "desiredAPIVersion", "objects"))
-    for name, text in (("uid", uid), ("desiredAPIVersion", wanted)):
+    uid, desired, objects = (request.get(key) for key in ("uid", "desiredAPIVersion", "objects"))
+    for name, text in (("uid", uid), ("desiredAPIVersion", desired)):
         if not isinstance(text, str) or not text:
             raise MalformedConversionReview(f"request.{name}: is required")
     if not isinstance(objects, list | tuple):
         raise MalformedConversionReview("request.objects: must be a list")
-    return ConversionRequest(str(uid), str(wanted), objects)
+    return ConversionRequest(str(uid), str(desired), objects)
 
 
 def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:

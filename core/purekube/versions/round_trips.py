@@ -7,7 +7,7 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import Manifest, same_json
 from purekube.schema import validate
 from purekube.versions.converter import ConversionFailed, Converter
-from purekube.versions.keeping import losses
+from purekube.versions.preservation import losses
 
 _LONGEST_VALUE: Final = 80
 
@@ -48,10 +48,10 @@ def _tried(converter: Converter, spoke: str, manifest: Manifest, version: str) -
     return found
 
 
-def _check(converter: Converter, spoke: str, part: str, found: Manifest) -> None:
-    version = str(found["apiVersion"]).rpartition("/")[2]
+def _check(converter: Converter, spoke: str, part: str, manifest: Manifest) -> None:
+    version = str(manifest["apiVersion"]).rpartition("/")[2]
     schema = converter.schemas.get(version)
-    if schema is not None and (causes := validate(schema, found)):
+    if schema is not None and (causes := validate(schema, manifest)):
         told = f"{causes[0].field}: {causes[0].message}"
         raise BrokenRoundTrip(spoke, part, f"gives no valid object of {version}: {told}")
 

@@ -33,10 +33,10 @@ from vworkspace_core.api.labels import (
     cluster_id_of,
     is_managed,
     is_retry_token,
-    namespace_is_gated,
+    namespace_is_managed,
 )
 from vworkspace_core.api.operation import EngineName, Operation
-from vworkspace_core.api.remedies import gate_command
+from vworkspace_core.api.remedies import manage_namespace_command
 
 
 @attrs.frozen
@@ -217,17 +217,17 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
     return tuple(Problem(where, message) for where in find_secret_material(values, path))
 
 
-def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
+def check_managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
     """Return why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
-    return first_of(_gate(meta, namespace, cluster_id))
+    return first_of(_managed_namespace(meta, namespace, cluster_id))
 
 
-def _gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:
-    if not namespace_is_gated(namespace):
+def _managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> Iterator[Problem]:
+    if not namespace_is_managed(namespace):
         yield Problem(
             "metadata.namespace",
             f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}:"
-            f" {gate_command(meta.namespace)}",
+            f" {manage_namespace_command(meta.namespace)}",
         )
     if not is_managed(meta):
         yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")

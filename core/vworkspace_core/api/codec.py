@@ -88,9 +88,9 @@ def structure_strict(cls: type[T], value: Any) -> T:
 
 
 def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
-    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
-        if (given := manifest.get(name)) != wanted:
-            yield Problem(name, "is required" if given is None else f"must be {wanted}, not {given!r}")
+    for name, desired in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if (given := manifest.get(name)) != desired:
+            yield Problem(name, "is required" if given is None else f"must be {desired}, not {given!r}")
 
 
 def unstructure(value: Any) -> dict[str, Any]:

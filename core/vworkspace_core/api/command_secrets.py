@@ -39,8 +39,10 @@ def _problems(parameters: Mapping[str, Any], path: str) -> Iterator[Problem]:
         if _is_secret(name, value):
             yield Problem(where, _CURE)
     for field in ("command", "args"):
-        given = parameters.get(field)
-        yield from _word_problems(given[:_MOST_MEMBERS] if isinstance(given, list | tuple) else (), join(path, field))
+        parameter = parameters.get(field)
+        yield from _word_problems(
+            parameter[:_MOST_MEMBERS] if isinstance(parameter, list | tuple) else (), join(path, field)
+        )
 
 
 def _environment(env: Any, path: str) -> Iterator[tuple[str, str, Any]]:
@@ -56,10 +58,10 @@ def _is_secret(name: str, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     named = _NAME.search(name) is not None and not _NAMES_A_SECRET.match(name)
-    return (named and _is_given(value)) or bool(find_secret_material(value))
+    return (named and _is_literal(value)) or bool(find_secret_material(value))
 
 
-def _is_given(value: str) -> bool:
+def _is_literal(value: str) -> bool:
     """Report whether the value is the secret itself, not a reference to it."""
     bare = value.strip().strip("\"'")
     return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
@@ -69,6 +71,6 @@ def _word_problems(words: list[Any] | tuple[Any, ...], path: str) -> Iterator[Pr
     texts = [word if isinstance(word, str) else "" for word in words]
     for number, text in enumerate(texts):
         follows = number > 0 and _FLAG.match(texts[number - 1]) is not None and not text.startswith("-")
-        assigned = any(_is_given(match["value"]) for match in _ASSIGNED.finditer(text))
-        if assigned or (follows and _is_given(text)) or find_secret_material(text):
+        assigned = any(_is_literal(match["value"]) for match in _ASSIGNED.finditer(text))
+        if assigned or (follows and _is_literal(text)) or find_secret_material(text):
             yield Problem(index(path, number), _CURE)

@@ -6,7 +6,7 @@ A JSONPath cannot choose between conditions, so the choice is written into the s
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import Condition
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -43,7 +43,7 @@ BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
 """Reasons of Ready=False that decide before Reconciling: Flux keeps retrying for what only a person can provide."""
 
 
-def headline(kind: Kind, conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
+def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
     """Return `reason` and `message` of the decisive condition; neither if there is none."""
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)

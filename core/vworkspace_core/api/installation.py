@@ -21,7 +21,7 @@ _TRACKING: Final = "argocd.argoproj.io/tracking-id"
 _ARGO_LABELS: Final = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
 
 
-class Keeper(StrEnum):
+class InstallTool(StrEnum):
     """The tool that manages the operator's own objects: it refuses, or reverts, changes by others."""
 
     NOBODY = ""
@@ -41,12 +41,12 @@ class Installation:
 
     namespace: str = "vworkspace-system"
     agent: bool = True
-    keeper: Keeper = Keeper.NOBODY
+    keeper: InstallTool = InstallTool.NOBODY
     name: str = ""
     place: str = ""
 
     @property
-    def kept_by(self) -> str:
+    def managed_by(self) -> str:
         """The managing tool and object, for people."""
         return f"the {self.keeper} {self.place}/{self.name}" if self.place else f"the {self.keeper} {self.name}"
 
@@ -58,22 +58,22 @@ PRINTED: Final = Installation()
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
     """Return the installation that the operator's own service account shows; the default if it cannot be read."""
     labels, annotations = (get_path(account, "metadata", field) or {} for field in ("labels", "annotations"))
-    keeper, name, place = _keeper(labels, annotations)
+    keeper, name, place = _install_tool(labels, annotations)
     return Installation(namespace, agent, keeper, name, place)
 
 
-def _keeper(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Keeper, str, str]:
+def _install_tool(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[InstallTool, str, str]:
     """Return the outermost tool: what Helm installed on behalf of Flux is changed in Git."""
-    for keeper, group in ((Keeper.FLUX_HELM_RELEASE, "helm"), (Keeper.FLUX_KUSTOMIZATION, "kustomize")):
+    for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
         if name := labels.get(f"{group}.toolkit.fluxcd.io/name"):
             return keeper, str(name), str(labels.get(f"{group}.toolkit.fluxcd.io/namespace") or "")
     if tracked := annotations.get(_TRACKING):
-        return Keeper.ARGO_CD, str(tracked).partition(":")[0], ""
+        return InstallTool.ARGO_CD, str(tracked).partition(":")[0], ""
     if name := annotations.get(_HELM):
-        return Keeper.HELM, str(name), str(annotations.get(_HELM_NAMESPACE) or "")
+        return InstallTool.HELM, str(name), str(annotations.get(_HELM_NAMESPACE) or "")
     if name := next((labels[label] for label in _ARGO_LABELS if labels.get(label)), None):
-        return Keeper.ARGO_CD, str(name), ""
-    return Keeper.NOBODY, "", ""
+        return InstallTool.ARGO_CD, str(name), ""
+    return InstallTool.NOBODY, "", ""
 
 
 def namespace_of_account(user: str) -> str:

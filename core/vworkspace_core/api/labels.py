@@ -113,7 +113,7 @@ def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
 
-def namespace_is_gated(namespace: Manifest | None) -> bool:
+def namespace_is_managed(namespace: Manifest | None) -> bool:
     """Report whether the operator may act in `namespace` (a Namespace manifest; None if it does not exist)."""
     return bool(get_path(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
 

@@ -57,7 +57,7 @@ def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
     """Return the override in force: the recorded one, with the requested one on top."""
-    standing = _left(_standing(source.status.release_override, withdrawn), source.spec)
+    standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
         return standing
     if is_overtaken(source.spec, asked.spec_hash, asked.version, asked.values_patch):
@@ -69,14 +69,14 @@ def _standing(recorded: ReleaseOverride | None, withdrawn: frozenset[str]) -> Re
     if recorded is None or recorded.uid not in withdrawn:
         return recorded
     before = recorded.replaced
-    return None if before is None or before.uid in withdrawn else _again(before)
+    return None if before is None or before.uid in withdrawn else _repeated_override(before)
 
 
-def _again(before: ReplacedOverride) -> ReleaseOverride:
+def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
     return ReleaseOverride(before.operation, before.uid, before.spec_hash, before.version, before.values_patch)
 
 
-def _left(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
+def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
     """Return the part of an override that new intent leaves; None if that is nothing."""
     if override is None:
         return None
@@ -111,11 +111,11 @@ def _sum(
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values patch that would be in force with `patch` on top of the recorded override."""
-    standing = _left(target.status.release_override, target.spec)
+    standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 
 
-def asks_again(override: ReleaseOverride, version: str) -> bool:
+def is_retry_request(override: ReleaseOverride, version: str) -> bool:
     """Report whether it changes nothing that was in force: then it requests another try. `version` is the spec's."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
@@ -139,5 +139,7 @@ def permitted_override(
     message = f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
     if applied is not None and override.version == applied.version:
         return override, f"{message}; it was applied before and goes on: ask for another version"
-    before = None if override.replaced is None else _left(_again(override.replaced), source.spec)
+    before = (
+        None if override.replaced is None else _remaining_override(_repeated_override(override.replaced), source.spec)
+    )
     return permitted_override(source, before, policy)[0], message

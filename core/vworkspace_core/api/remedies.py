@@ -22,7 +22,7 @@ from vworkspace_core.api.installation import (
     CREDENTIALS_SECRET,
     PRINTED,
     Installation,
-    Keeper,
+    InstallTool,
     namespace_of_account,
 )
 from vworkspace_core.api.kinds import OWN_KINDS
@@ -38,7 +38,7 @@ FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
 # --- namespaces, objects -------------------------------------------------------------------------------------------
 
 
-def gate_command(namespace: str) -> str:
+def manage_namespace_command(namespace: str) -> str:
     """Return the command that puts a namespace under the operator (RES-5)."""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
 
@@ -75,13 +75,13 @@ def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
 def crds_remedy(installation: Installation = PRINTED) -> str:
     """Return what installs the operator's own definitions."""
     match installation.keeper:
-        case Keeper.NOBODY:
+        case InstallTool.NOBODY:
             return INSTALL_CRDS
-        case Keeper.HELM | Keeper.FLUX_HELM_RELEASE:
-            return f"upgrade {installation.kept_by}; its value crds.install is not to be false"
-        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+        case InstallTool.HELM | InstallTool.FLUX_HELM_RELEASE:
+            return f"upgrade {installation.managed_by}; its value crds.install is not to be false"
+        case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
             printed = INSTALL_CRDS.removesuffix(f" {APPLY}")
-            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
         case _:
             assert_never(installation.keeper)
 
@@ -139,15 +139,17 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
     if right.user and not own:  # the kubeconfig of a person, outside the cluster: no tool manages its roles
         return f"{_roles(right, installation, right.user)} {APPLY}"
     match installation.keeper:
-        case Keeper.NOBODY:
+        case InstallTool.NOBODY:
             return f"{_roles(right, installation)} {APPLY}"
-        case Keeper.HELM:
-            return f"in the values of {installation.kept_by}, {_value(right, installation)}"
-        case Keeper.FLUX_HELM_RELEASE:
-            return f"in your GitOps repository, in the values of {installation.kept_by}, {_value(right, installation)}"
-        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+        case InstallTool.HELM:
+            return f"in the values of {installation.managed_by}, {_value(right, installation)}"
+        case InstallTool.FLUX_HELM_RELEASE:
+            return (
+                f"in your GitOps repository, in the values of {installation.managed_by}, {_value(right, installation)}"
+            )
+        case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
             printed = _roles(right, installation)
-            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
         case _:
             assert_never(installation.keeper)
 
@@ -196,14 +198,14 @@ def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
 def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
     """Return what creates the missing account of a gated namespace under which releases or Operations run."""
     match installation.keeper:
-        case Keeper.NOBODY:
+        case InstallTool.NOBODY:
             return f"{_account(namespace, account)} {APPLY}"
-        case Keeper.HELM | Keeper.FLUX_HELM_RELEASE:
-            where = f"in the values of {installation.kept_by}"
+        case InstallTool.HELM | InstallTool.FLUX_HELM_RELEASE:
+            where = f"in the values of {installation.managed_by}"
             return f"{where}, add {{namespace: {namespace}}} to tenants, or upgrade it where that is there"
-        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+        case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
             printed = _account(namespace, account)
-            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
         case _:
             assert_never(installation.keeper)
 
@@ -221,7 +223,7 @@ class Failed(Protocol):
         ...
 
 
-def refusal_told(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
+def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
     """Name the missing right that a failure shows; empty if none does."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""

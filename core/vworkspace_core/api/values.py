@@ -42,10 +42,10 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def patch_between(target: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON merge patch that turns `target` into `wanted`, which a `merge_patch` of it has made."""
-    patch: dict[str, Any] = {key: None for key in target if key not in wanted}
-    for key, value in wanted.items():
+    patch: dict[str, Any] = {key: None for key in target if key not in desired}
+    for key, value in desired.items():
         under = target.get(key)
         if key in target and under == value and isinstance(under, bool) == isinstance(value, bool):
             continue

@@ -8,7 +8,7 @@ process left it. Without an agent there is no connection to lose, and the two co
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.reasons import ClusterConditionType as Type
@@ -25,16 +25,16 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 """Conditions that require an agent: without one they are removed."""
 
 
-def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
+def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:
     """Return the conditions that are known now, in the order of the vocabulary."""
     agent = inventory.agent
     controllers = controllers_condition(inventory.watched, inventory.installation)
     if agent is None:
         return (
-            Wanted(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),
-            Wanted(Type.DISCONNECTED, _FALSE, Reason.NO_AGENT),
+            DesiredCondition(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),
+            DesiredCondition(Type.DISCONNECTED, _FALSE, Reason.NO_AGENT),
             controllers,
-            hardened_condition(inventory.exposure),
+            hardened_condition(inventory.weak_settings),
         )
     return (
         *_connected(inventory, agent),
@@ -43,29 +43,31 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
         controllers,
         agent.overflow,
         *_clocks(agent, previous),
-        hardened_condition(inventory.exposure),
+        hardened_condition(inventory.weak_settings),
     )
 
 
-def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
+def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
     """Yield ClockSkew while the clocks differ, and once more as False when they agree again."""
     if agent.apart:
-        yield Wanted(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
+        yield DesiredCondition(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
     elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:
-        yield Wanted(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
+        yield DesiredCondition(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
 
 
-def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Wanted]:
+def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[DesiredCondition]:
     link, pending = agent.connection, str(agent.pending)
     match link.connectivity:
         case Connectivity.CONNECTED:
-            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
+            yield DesiredCondition(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
         case Connectivity.REJECTED:
             # It was reached, and it refused.
-            yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", pending))
+            yield DesiredCondition(
+                Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", pending)
+            )
         case Connectivity.UNREACHABLE if link.since and inventory.now.since(link.since) >= inventory.damping:
             message = _joined(f"since {format_time(link.since.wall)}: {link.error}", pending)
-            yield Wanted(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, message)
+            yield DesiredCondition(Type.CONNECTED, _FALSE, Reason.CONTROL_PLANE_UNREACHABLE, message)
         case _:
             pass
 
@@ -74,33 +76,39 @@ def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _disconnected(inventory: ClusterInventory, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
+def _disconnected(
+    inventory: ClusterInventory, agent: AgentReport, previous: Sequence[Condition]
+) -> Iterator[DesiredCondition]:
     link = agent.connection
     # A poll that is held open is not silence, however long it waits; one that hangs ends in a failure.
     lost = link.connectivity in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
     if lost and inventory.now.since(agent.quiet_since) >= inventory.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)
-        yield Wanted(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
-    elif link.connectivity is Connectivity.CONNECTED or link.last_ok or not _says(previous, Type.DISCONNECTED, _TRUE):
-        yield Wanted(Type.DISCONNECTED, _FALSE, Reason.ROUND_TRIP_OK)
+        yield DesiredCondition(Type.DISCONNECTED, _TRUE, Reason.NO_RECENT_ROUND_TRIP, f"no round trip since {when}")
+    elif (
+        link.connectivity is Connectivity.CONNECTED
+        or link.last_ok
+        or not _condition(previous, Type.DISCONNECTED, _TRUE)
+    ):
+        yield DesiredCondition(Type.DISCONNECTED, _FALSE, Reason.ROUND_TRIP_OK)
 
 
-def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) -> bool:
+def _condition(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) -> bool:
     return any(condition.type == kind and condition.status is status for condition in conditions)
 
 
-def _authenticated(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Wanted]:
+def _authenticated(inventory: ClusterInventory, agent: AgentReport) -> Iterator[DesiredCondition]:
     link, expires = agent.connection, inventory.credential_expires
     match link.connectivity:
         case Connectivity.CONNECTED:
             until = f"the credential expires at {format_time(expires)}" if expires else ""
-            yield Wanted(Type.AUTHENTICATED, _TRUE, Reason.CREDENTIAL_ACCEPTED, until)
+            yield DesiredCondition(Type.AUTHENTICATED, _TRUE, Reason.CREDENTIAL_ACCEPTED, until)
         case Connectivity.REJECTED if link.since:
             over = expires is not None and expires <= inventory.now.wall
             reason = Reason.CREDENTIAL_EXPIRED if over else Reason.CREDENTIAL_REJECTED
             where = f"the Secret {inventory.credentials_secret}" if inventory.credentials_secret else "the token file"
             cure = f"tried again every 5 to 10 minutes, and at once when {where} has a new token"
             message = f"since {format_time(link.since.wall)}: {link.error}; {cure}"
-            yield Wanted(Type.AUTHENTICATED, _FALSE, reason, message)
+            yield DesiredCondition(Type.AUTHENTICATED, _FALSE, reason, message)
         case _:
             pass

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery import resources as known
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.errors import refused_right
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import ConditionStatus
@@ -29,7 +29,7 @@ IN_A_ROW: Final = 6
 
 
 @attrs.frozen
-class Watched:
+class InformerReport:
     """One kind as its informer reports it. `trouble` is the last failure, empty if there is none."""
 
     served: bool = True
@@ -59,7 +59,7 @@ _CONTROLLERS: Final = (
 )
 
 
-def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
+def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:
     """Return the names of the engines whose kinds are served here, in alphabetical order."""
     return tuple(
         name
@@ -68,19 +68,21 @@ def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
     )
 
 
-def controllers_condition(watched: Mapping[Kind, Watched], installation: Installation = PRINTED) -> Wanted:
+def controllers_condition(
+    watched: Mapping[Kind, InformerReport], installation: Installation = PRINTED
+) -> DesiredCondition:
     """Return ControllersHealthy. A missing controller goes before a degraded one; the message names all."""
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY
     if missing:
-        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, message)
+        return DesiredCondition(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, message)
     if degraded:
-        return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_DEGRADED, message)
-    return Wanted(kind, ConditionStatus.TRUE, ClusterReason.ALL_CONTROLLERS_READY)
+        return DesiredCondition(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_DEGRADED, message)
+    return DesiredCondition(kind, ConditionStatus.TRUE, ClusterReason.ALL_CONTROLLERS_READY)
 
 
-def _missing(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
+def _missing(watched: Mapping[Kind, InformerReport], installation: Installation) -> Iterator[str]:
     own = _Controller(_OPERATOR, own_kinds.OWN_KINDS, crds_remedy(installation))
     flux = (attrs.evolve(each, install=f"install {each.install}") for each in _CONTROLLERS if each.install)
     for controller in (own, *flux):
@@ -88,7 +90,7 @@ def _missing(watched: Mapping[Kind, Watched], installation: Installation) -> Ite
             yield f"{controller.name}: {', '.join(absent)} not installed. To fix: {controller.install}"
 
 
-def _degraded(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
+def _degraded(watched: Mapping[Kind, InformerReport], installation: Installation) -> Iterator[str]:
     names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
     names |= dict.fromkeys(own_kinds.OWN_KINDS, _OPERATOR)
     for kind, state in sorted(watched.items()):
@@ -98,5 +100,5 @@ def _degraded(watched: Mapping[Kind, Watched], installation: Installation) -> It
             yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
 
 
-def _served(watched: Mapping[Kind, Watched], kind: Kind) -> bool:
+def _served(watched: Mapping[Kind, InformerReport], kind: Kind) -> bool:
     return kind in watched and watched[kind].served

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.references import NameRef
@@ -55,11 +55,11 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
         write_condition=unstructure,
     )
     if change is None:
-        return Decision(requeue=Requeue.at_latest(_next_look(inventory, HEARTBEAT_SECONDS)))
+        return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, HEARTBEAT_SECONDS)))
     if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, inventory)) > 0:
-        return Decision(requeue=Requeue.at_latest(_next_look(inventory, wait)))
+        return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, wait)))
     events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
-    return change.added_to(Decision(requeue=Requeue.at_latest(_next_look(inventory, HEARTBEAT_SECONDS))), events)
+    return change.added_to(Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, HEARTBEAT_SECONDS))), events)
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
@@ -87,11 +87,11 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     return new if frozenset(old) == frozenset(new) else old
 
 
-def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Wanted | Condition]:
+def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[DesiredCondition | Condition]:
     """Yield the known conditions, and the present ones of which nothing is known, in the order of the vocabulary."""
-    previous = _kept(source.status, inventory)
-    known: dict[str, Wanted | Condition] = {condition.type: condition for condition in previous}
-    known |= {wanted.type: wanted for wanted in wanted_conditions(inventory, previous)}
+    previous = _retained(source.status, inventory)
+    known: dict[str, DesiredCondition | Condition] = {condition.type: condition for condition in previous}
+    known |= {desired_condition.type: desired_condition for desired_condition in wanted_conditions(inventory, previous)}
     yield from (known[kind] for kind in ClusterConditionType if kind in known)
 
 
@@ -123,7 +123,7 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
     return tuple(condition for condition in status.conditions if condition.type in _OWN)
 
 
-def _kept(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
+def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
     """Return the conditions that may stay as they are."""
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
@@ -139,7 +139,7 @@ def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> f
     return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not delay it
 
 
-def _next_look(inventory: ClusterInventory, seconds: float) -> float:
+def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
     """Return the delay of the next reconcile: `seconds`, or less if a condition changes by time alone before."""
     agent, now = inventory.agent, inventory.now
     if agent is None:
@@ -162,8 +162,8 @@ def _is_news(change: Transition) -> bool:
 def _is_good(condition: Condition) -> bool:
     if condition.reason == ClusterReason.NO_AGENT:
         return True  # as configured
-    wanted = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
-    return condition.status is wanted
+    desired = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
+    return condition.status is desired
 
 
 def _event(source: Cluster, change: Transition) -> KubernetesEvent:

@@ -6,13 +6,13 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.timestamps import Instant
 from purekube.controller.decision import Snapshot
 from vworkspace_core.api.installation import PRINTED, Installation
-from vworkspace_core.clusters.controllers import Watched
-from vworkspace_core.clusters.hardening import Exposure
+from vworkspace_core.clusters.controllers import InformerReport
+from vworkspace_core.clusters.hardening import WeakSettings
 from vworkspace_core.control_plane.connection import ConnectionState
 
 WINDOW_SECONDS: Final = 300.0
@@ -44,7 +44,7 @@ class AgentReport:
 
     connection: ConnectionState
     started: Instant
-    overflow: Wanted
+    overflow: DesiredCondition
     pending: PendingDeliveries = PendingDeliveries()
     apart: str = ""
 
@@ -69,11 +69,11 @@ class ClusterInventory(Snapshot):
     agent: AgentReport | None
     window: float = WINDOW_SECONDS
     damping: float = DAMPING_SECONDS
-    watched: Mapping[Kind, Watched] = attrs.field(factory=dict)
+    watched: Mapping[Kind, InformerReport] = attrs.field(factory=dict)
     namespaces: tuple[str, ...] = ()
     operator_version: str = ""
     credentials_secret: str = ""
     credential_expires: datetime | None = None
     written: Instant | None = None
-    exposure: Exposure = attrs.field(factory=Exposure)
+    weak_settings: WeakSettings = attrs.field(factory=WeakSettings)
     installation: Installation = PRINTED

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 
@@ -71,12 +71,14 @@ class Outbox:
             return attrs.evolve(self, suspect=len(batch)), None
         return attrs.evolve(self._without(batch), suspect=0)._drained(), (batch[0] if batch else None)
 
-    def condition(self) -> Wanted:
+    def condition(self) -> DesiredCondition:
         """Return BufferOverflow for the Cluster's status."""
         if not self.dropped:
-            return Wanted(ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED)
+            return DesiredCondition(
+                ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED
+            )
         message = f"{self.dropped} events were dropped, oldest first; {len(self.events)} wait"
-        return Wanted(
+        return DesiredCondition(
             ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.TRUE, ClusterReason.EVENT_BUFFER_FULL, message
         )
 

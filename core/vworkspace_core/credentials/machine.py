@@ -33,11 +33,11 @@ from vworkspace_core.credentials.state import (
     CredentialState,
     CredentialStep,
     RotationStage,
-    given_up,
-    other_token,
     renewal_of,
     retry,
     settled,
+    unused_token,
+    with_requests_failed,
 )
 
 
@@ -71,7 +71,7 @@ def next_deadline(state: CredentialState) -> datetime | None:
 def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
     match event:
         case r.SecretRead(stored):
-            return found(state, stored)
+            return on_secret_read(state, stored)
         case r.RotationRequested(request):
             new = () if request in state.requests else (request,)
             return attrs.evolve(state, requests=(*state.requests, *new), not_before=None), ()
@@ -82,7 +82,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
         case r.EffectAnswered(turn, answer):
             return answered(state, answer, now) if turn == state.effect_number else (state, ())
         case r.TokenAccepted(token):
-            return worked(state, token, now)
+            return on_token_accepted(state, token, now)
         case r.TokenRejected(token):
             return rejected(state) if token == state.in_use and state.stage in AT_REST else (state, ())
         case Tick():
@@ -100,17 +100,17 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
     served = tuple(request for request in state.requests if state.stored.has_served(request))
     done = (r.RequestsServed(served),) if served else ()
     state = attrs.evolve(state, requests=tuple(request for request in state.requests if request not in served))
-    wanted = _wanted(state, now)
-    if state.stored.requested and not wanted:  # an earlier intent without a request any more
+    desired = _requests_served_by_rotation(state, now)
+    if state.stored.requested and not desired:  # an earlier intent without a request any more
         forgetting, effects = forget(state)
         return forgetting, (*done, *effects)
-    if not wanted or (state.not_before is not None and now < state.not_before):
+    if not desired or (state.not_before is not None and now < state.not_before):
         return state, done
-    begun, effects = intend(state, wanted)
+    begun, effects = intend(state, desired)
     return begun, (*done, *effects)
 
 
-def _wanted(state: CredentialState, now: datetime) -> tuple[str, ...]:
+def _requests_served_by_rotation(state: CredentialState, now: datetime) -> tuple[str, ...]:
     """Return every request that a rotation would serve now."""
     due = renewal_of(state.stored, state.jitter)
     expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
@@ -141,7 +141,7 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
         case r.SecretWritten():
             return _wrote(state)
         case r.SecretChanged(stored):
-            return found(state, stored)
+            return on_secret_read(state, stored)
         case r.WriteFailed(message, refused):
             return _not_written(state, message, refused, now)
         case r.Issued():
@@ -154,7 +154,7 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
             assert_never(answer)
 
 
-def found(state: CredentialState, stored: StoredCredential) -> CredentialStep:
+def on_secret_read(state: CredentialState, stored: StoredCredential) -> CredentialStep:
     """React to the Secret's content.
 
     A token that is not ours was put there by a person, and ends what was under way.
@@ -184,7 +184,7 @@ def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialSt
     return register(changed) if event.token else (settled(changed), ())
 
 
-def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
+def on_token_accepted(state: CredentialState, token: str, now: datetime) -> CredentialStep:
     """Record that a request with `token` was accepted."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
@@ -204,7 +204,7 @@ def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
 
 def rejected(state: CredentialState) -> CredentialStep:
     """Try the other token after a rejection; when both were rejected, register."""
-    other = other_token(state)
+    other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
     return changed, ((r.UseToken(other),) if other else ())
@@ -231,7 +231,7 @@ def _not_written(state: CredentialState, message: str, refused: bool, now: datet
         return state, ()
     if refused and state.stage is RotationStage.RECORDING_INTENT:
         # Better now than with a new token that cannot be stored.
-        return given_up(settled(state), f"the new credential could not be kept: {message}", now)
+        return with_requests_failed(settled(state), f"the new credential could not be kept: {message}", now)
     level = LogLevel.ERROR if state.stage is RotationStage.STORING else LogLevel.WARNING
     return retry(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
 
@@ -262,7 +262,7 @@ def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetim
 def _refused(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     match state.stage:
         case RotationStage.REQUESTING:
-            failed, failures = given_up(state, message, now)
+            failed, failures = with_requests_failed(state, message, now)
             forgetting, effects = forget(failed)
             return forgetting, (*failures, *effects)
         case RotationStage.REGISTERING:

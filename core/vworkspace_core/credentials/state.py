@@ -76,7 +76,7 @@ def settled(state: CredentialState) -> CredentialState:
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 
 
-def other_token(state: CredentialState) -> str:
+def unused_token(state: CredentialState) -> str:
     """Return the token in the Secret that is not in use; empty if there is none."""
     stored = state.stored
     return next((token for token in (stored.token, stored.previous) if token and token != state.in_use), "")
@@ -96,7 +96,7 @@ def retry(
     return attrs.evolve(state, retry=state.retry.failed(seconds, now)), note
 
 
-def given_up(state: CredentialState, message: str, now: datetime) -> CredentialStep:
+def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     """Fail the pending requests; a request of the Cluster object, or an expiry, is tried again later."""
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

@@ -13,7 +13,7 @@ from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.operations.engines import ENGINES, KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
-from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
+from vworkspace_core.operations.used_approvals import LEDGER_SECRET
 
 _FOLLOWED: Final = ("list", "watch")
 _LOOKED_AT: Final = ("get", *_FOLLOWED)

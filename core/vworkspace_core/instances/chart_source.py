@@ -86,11 +86,11 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
         return origin is None or is_observed(origin)
     if is_observed(origin) and get_path(origin, "status", "artifact"):
         return False
-    began = _looked_at_since(origin)
+    began = _observed_since(origin)
     return began is not None and str(ready.get("lastTransitionTime", "")) >= began
 
 
-def _looked_at_since(origin: Manifest) -> str | None:
+def _observed_since(origin: Manifest) -> str | None:
     """Return when Flux began with the source's present generation (RFC 3339); None if it has not yet."""
     conditions = [
         condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)

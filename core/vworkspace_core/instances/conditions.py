@@ -9,7 +9,7 @@ from typing import assert_never
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.reasons import InstanceConditionType as Type
@@ -30,157 +30,167 @@ Previous = Mapping[str, Condition]
 """The present conditions by type."""
 
 
-def from_release(release: ClassifiedRelease, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
+def from_release(
+    release: ClassifiedRelease, previous: Previous, *, override_refused: str = ""
+) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a managed instance without a blocker."""
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
-        changes[Type.DEGRADED] = Wanted(Type.DEGRADED, _TRUE, Reason.FORBIDDEN_VERSION_OVERRIDE, override_refused)
+        changes[Type.DEGRADED] = DesiredCondition(
+            Type.DEGRADED, _TRUE, Reason.FORBIDDEN_VERSION_OVERRIDE, override_refused
+        )
     if release.state is not ReleaseState.SUSPENDED:
         changes |= _lifted(previous, Type.SUSPENDED, Reason.ACTIVE)
     return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
 
 
-def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[Wanted]:
+def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCondition]:
     """Yield the conditions of one row of REC-5."""
     message = safe(release.message)
     match release.state:
         case ReleaseState.PENDING:
-            yield Wanted(Type.READY, _FALSE, Reason.INSTALLING, message)
+            yield DesiredCondition(Type.READY, _FALSE, Reason.INSTALLING, message)
             yield _progress(release, message)
         case ReleaseState.SUSPENDED:
             yield _ready_while_suspended(release, previous)
             yield _stable("suspended")
-            yield Wanted(Type.SUSPENDED, _TRUE, Reason.MANUALLY_SUSPENDED, message)
-            yield from _kept(previous, Type.STALLED)
+            yield DesiredCondition(Type.SUSPENDED, _TRUE, Reason.MANUALLY_SUSPENDED, message)
+            yield from _retained(previous, Type.STALLED)
         case ReleaseState.STALLED | ReleaseState.ROLLED_BACK:
             back = release.state is ReleaseState.ROLLED_BACK
-            yield Wanted(Type.READY, _FALSE, Reason.ROLLED_BACK if back else Reason.HELM_RELEASE_FAILED, message)
+            yield DesiredCondition(
+                Type.READY, _FALSE, Reason.ROLLED_BACK if back else Reason.HELM_RELEASE_FAILED, message
+            )
             yield _stable("Flux has given up; it waits for a change of the spec or a retry")
-            yield Wanted(Type.STALLED, _TRUE, release.stalled_reason, message)
-            yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
+            yield DesiredCondition(Type.STALLED, _TRUE, release.stalled_reason, message)
+            yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
         case ReleaseState.FAILED:
-            yield Wanted(Type.READY, _FALSE, Reason.HELM_RELEASE_FAILED, message)
+            yield DesiredCondition(Type.READY, _FALSE, Reason.HELM_RELEASE_FAILED, message)
             yield (_progress(release, "Flux tries again") if release.retrying else _stable("the attempt failed"))
-            yield Wanted(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
+            yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_FAILED, message)
         case ReleaseState.READY:
             yield _ready(release, message)
             yield _stable("")
             yield from _degraded_while_ready(release, previous)
         case ReleaseState.CHART_UNREACHABLE:
-            yield Wanted(Type.READY, _FALSE, Reason.CHART_UNREACHABLE, message)
+            yield DesiredCondition(Type.READY, _FALSE, Reason.CHART_UNREACHABLE, message)
             yield from _fetching(release, message)
-            yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, message)
+            yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, message)
         case ReleaseState.VALUES_MISSING:
-            yield Wanted(Type.READY, _FALSE, Reason.WAITING_FOR_SECRET, message)
+            yield DesiredCondition(Type.READY, _FALSE, Reason.WAITING_FOR_SECRET, message)
             yield _progress(release, message)
         case ReleaseState.INSTALLING | ReleaseState.UPGRADING:
             upgrade = release.state is ReleaseState.UPGRADING
-            yield Wanted(Type.READY, _FALSE, Reason.UPGRADING if upgrade else Reason.INSTALLING, message)
+            yield DesiredCondition(Type.READY, _FALSE, Reason.UPGRADING if upgrade else Reason.INSTALLING, message)
             yield _progress(release, message)
         case _:
             assert_never(release.state)
 
 
-def _ready(release: ClassifiedRelease, message: str) -> Wanted:
+def _ready(release: ClassifiedRelease, message: str) -> DesiredCondition:
     if release.warnings:
-        return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(release.warnings))
-    return Wanted(Type.READY, _TRUE, Reason.HELM_RELEASE_READY, message)
+        return DesiredCondition(Type.READY, _TRUE, Reason.HELM_RELEASE_READY_WITH_WARNINGS, safe(release.warnings))
+    return DesiredCondition(Type.READY, _TRUE, Reason.HELM_RELEASE_READY, message)
 
 
-def _degraded_while_ready(release: ClassifiedRelease, previous: Previous) -> Iterator[Wanted]:
+def _degraded_while_ready(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCondition]:
     if release.source_trouble:
-        yield Wanted(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(release.source_trouble))
+        yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.CHART_UNREACHABLE, safe(release.source_trouble))
     elif release.drift:
-        yield Wanted(Type.DEGRADED, _TRUE, Reason.DRIFTED, safe(release.drift))
+        yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.DRIFTED, safe(release.drift))
     else:
         yield from _lifted(previous, Type.DEGRADED, Reason.RECOVERED).values()
 
 
-def _fetching(release: ClassifiedRelease, message: str) -> Iterator[Wanted]:
+def _fetching(release: ClassifiedRelease, message: str) -> Iterator[DesiredCondition]:
     if release.stalled_reason:
         yield _stable("Flux does not try again by itself to fetch the chart")
-        yield Wanted(Type.STALLED, _TRUE, release.stalled_reason, message)
+        yield DesiredCondition(Type.STALLED, _TRUE, release.stalled_reason, message)
     else:
-        yield Wanted(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
+        yield DesiredCondition(Type.RECONCILING, _TRUE, Reason.CHART_SOURCE_SYNCING, message)
 
 
-def _progress(release: ClassifiedRelease, message: str) -> Wanted:
+def _progress(release: ClassifiedRelease, message: str) -> DesiredCondition:
     reason = Reason.HELM_RELEASE_UPGRADING if release.released_before else Reason.HELM_RELEASE_INSTALLING
-    return Wanted(Type.RECONCILING, _TRUE, reason, message)
+    return DesiredCondition(Type.RECONCILING, _TRUE, reason, message)
 
 
-def _stable(message: str) -> Wanted:
-    return Wanted(Type.RECONCILING, _FALSE, Reason.STABLE, message)
+def _stable(message: str) -> DesiredCondition:
+    return DesiredCondition(Type.RECONCILING, _FALSE, Reason.STABLE, message)
 
 
-def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> Wanted:
+def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> DesiredCondition:
     """Keep Ready as it was; an instance that was suspended before its first release is not deployed."""
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)
-    return Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, "suspended before the first release")
+    return DesiredCondition(Type.READY, _FALSE, Reason.NOT_DEPLOYED, "suspended before the first release")
 
 
-def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[Wanted, ...]:
+def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a blocked instance: Ready is kept, or says what prevents the first release (RES-4)."""
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
     deployed = before is not None and before.reason != Reason.NOT_DEPLOYED
-    changes: dict[str, Wanted] = {
+    changes: dict[str, DesiredCondition] = {
         Type.READY: _keep(before)
         if before is not None and deployed
-        else Wanted(Type.READY, _FALSE, Reason.NOT_DEPLOYED, safe(message)),
+        else DesiredCondition(Type.READY, _FALSE, Reason.NOT_DEPLOYED, safe(message)),
         Type.RECONCILING: _stable(f"blocked: {reason}"),
-        Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, reason, text),
+        Type.BLOCKED: DesiredCondition(Type.BLOCKED, _TRUE, reason, text),
     }
     if stalled:
-        changes[Type.STALLED] = Wanted(Type.STALLED, _TRUE, Reason.VALIDATION_FAILED, text)
+        changes[Type.STALLED] = DesiredCondition(Type.STALLED, _TRUE, Reason.VALIDATION_FAILED, text)
     return _complete(changes, previous, keep_suspended=True)
 
 
-def unsettled(reason: str, message: str, previous: Previous) -> tuple[Wanted, ...]:
+def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCondition, ...]:
     """Return the conditions after a write that failed for a passing cause (REC-13).
 
     Ready is kept; Reconciling names the cause and says that the write is retried.
     """
     before = previous.get(Type.READY)
-    ready = _keep(before) if before else Wanted(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
-    changes: dict[str, Wanted] = {
+    ready = _keep(before) if before else DesiredCondition(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
+    changes: dict[str, DesiredCondition] = {
         Type.READY: ready,
-        Type.RECONCILING: Wanted(Type.RECONCILING, _TRUE, reason, safe(message)),
+        Type.RECONCILING: DesiredCondition(Type.RECONCILING, _TRUE, reason, safe(message)),
     }
     return _complete(changes, previous, keep_suspended=True)
 
 
-def placeholder(previous: Previous) -> tuple[Wanted, ...]:
+def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a placeholder: ready, and nothing else is true (REC-11)."""
-    changes: dict[str, Wanted] = {
-        Type.READY: Wanted(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
+    changes: dict[str, DesiredCondition] = {
+        Type.READY: DesiredCondition(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
         Type.RECONCILING: _stable(""),
     }
     changes |= _lifted(previous, Type.DEGRADED, Reason.RECOVERED) | _lifted(previous, Type.SUSPENDED, Reason.ACTIVE)
     return _complete(changes | _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED), previous)
 
 
-def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[Wanted, ...]:
+def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
     """Return the conditions during deletion (REC-10): Deleting names what is awaited, Ready is False.
 
     Blocked names a missing right. Other conditions are kept.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
-    deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
+    deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))
     if reason == Reason.AWAITING_CONFIRMATION:
         return _ordered({**unchanged, Type.DELETING: deleting})  # nothing is uninstalled yet
-    ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
-    blocked_by: dict[str, Wanted] = {}
+    ready = DesiredCondition(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
+    blocked_by: dict[str, DesiredCondition] = {}
     if refused:
-        blocked_by = {Type.BLOCKED: Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, safe(refused, _LONGEST_REFUSAL))}
+        blocked_by = {
+            Type.BLOCKED: DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, safe(refused, _LONGEST_REFUSAL))
+        }
     elif Type.BLOCKED in previous and previous[Type.BLOCKED].reason in _OF_A_PASS:
         blocked_by = _lifted(previous, Type.BLOCKED, Reason.UNBLOCKED)
     return _ordered({**unchanged, **blocked_by, Type.READY: ready, Type.DELETING: deleting})
 
 
-def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:
+def _complete(
+    changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
+) -> tuple[DesiredCondition, ...]:
     """Add kept conditions to `changes`: Degraded always, Suspended on request; Stalled goes when it is untrue."""
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
@@ -189,24 +199,24 @@ def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspend
     return _ordered(result)
 
 
-def _ordered(wanted: Mapping[str, Wanted]) -> tuple[Wanted, ...]:
-    return tuple(wanted[kind] for kind in _ORDER if kind in wanted)
+def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition, ...]:
+    return tuple(desired[kind] for kind in _ORDER if kind in desired)
 
 
-def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, Wanted]:
+def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
     """Return the condition as False with `reason`; nothing if it was never present."""
     before = previous.get(kind)
     if before is None:
         return {}
-    return {kind: Wanted(kind, _FALSE, reason)}
+    return {kind: DesiredCondition(kind, _FALSE, reason)}
 
 
-def _kept(previous: Previous, kind: str) -> Iterator[Wanted]:
+def _retained(previous: Previous, kind: str) -> Iterator[DesiredCondition]:
     if kind in previous:
         yield _keep(previous[kind])
 
 
-def _keep(condition: Condition) -> Wanted:
+def _keep(condition: Condition) -> DesiredCondition:
     generation = condition.observed_generation
-    wanted = Wanted(condition.type, condition.status, condition.reason, condition.message, generation)
-    return wanted if generation is not None else attrs.evolve(wanted, observed_generation=0)
+    desired = DesiredCondition(condition.type, condition.status, condition.reason, condition.message, generation)
+    return desired if generation is not None else attrs.evolve(desired, observed_generation=0)

@@ -23,18 +23,18 @@ from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision, Finalizer, MergePatch
 from purekube.controller.ownership import controlled
 from purekube.controller.requeue import Requeue
-from purekube.graph.removal import Doomed, next_wave, taking_down
+from purekube.graph.removal import PruneCandidate, next_wave, teardown_writes
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import UNINSTALL, namespace_is_terminating, uninstall_is_confirmed
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import merge_command, not_installed, refusal_told
+from vworkspace_core.api.remedies import merge_command, missing_right_of, not_installed
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observed_release import condition_of, message_of
-from vworkspace_core.instances.ownership import letting_go
+from vworkspace_core.instances.ownership import orphaning_patch
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 
 # The finalizer that `--cascade=orphan` leaves on an object for the garbage collector (W-32).
@@ -46,14 +46,14 @@ _LONGEST_FAILURE = 512
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """Decide the next step of deleting what the instance owns. `source` has a deletion timestamp and our finalizer."""
     if is_abandoned(source.metadata):
-        return _let_go(source, observed, context)
+        return _orphan(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
         return Decision(finalizer=Finalizer.REMOVE)
     left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if namespace_is_terminating(observed.namespace):
         return _with_its_namespace(source, left, observed, context)
     if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
-        return _not_meant(source, context)
+        return _await_confirmation(source, context)
     if HELM_RELEASE in observed.missing_kinds and source.status.helm_release_ref is not None:
         return _flux_missing(source, context)
     if not left:
@@ -61,14 +61,14 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
     return _take_down(source, left, observed, context)
 
 
-def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
+def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """Remove our owner references before the finalizer; else the release is garbage-collected and uninstalled."""
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
-    patches = [patch for ref, live in downstream if (patch := letting_go(ref, live, source.metadata)) is not None]
+    patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
     if not patches or namespace_is_terminating(observed.namespace):
         return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
     failed = {failure.ref for failure in observed.failures}
-    refused = refusal_told(observed.failures, context.settings.installation)
+    refused = missing_right_of(observed.failures, context.settings.installation)
     refusals = "".join(
         f"; {failure.verb} {failure.ref}: {failure.error.message}; trying again" for failure in observed.failures
     )
@@ -78,10 +78,10 @@ def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Co
         only_if_current=True,
     )
     message = f"letting go of {', '.join(str(patch.ref) for patch in patches)}{refusals}"
-    return _told(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
+    return _with_refusal_event(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
 
 
-def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
+def _await_confirmation(source: ApplicationInstance, context: Context) -> Decision:
     """Wait for a confirmation while the definition is deleted: this deletes every instance without naming one.
 
     It is not taken for the wish to uninstall all applications: each instance needs its own annotation.
@@ -92,7 +92,7 @@ def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
         f"the application runs on until somebody decides. To uninstall it: {annotate} {UNINSTALL}=true. "
         f"To let it run on without the operator: {annotate} {ABANDON}=true"
     )
-    return _told(Decision(), source, Reason.AWAITING_CONFIRMATION, message, context)
+    return _with_refusal_event(Decision(), source, Reason.AWAITING_CONFIRMATION, message, context)
 
 
 def _with_its_namespace(
@@ -105,9 +105,9 @@ def _with_its_namespace(
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
         return Decision(finalizer=Finalizer.REMOVE)
-    seconds = (_let_go_at(source, context) - context.now).total_seconds()
+    seconds = (_orphan_at(source, context) - context.now).total_seconds()
     if seconds <= 0:
-        events = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
+        events = tuple(_namespace_event(source, ref, observed.namespace, context) for ref, _ in releases)
         return Decision(finalizer=Finalizer.REMOVE, events=events)
     # The namespace controller deletes what the operator may not: a missing right needs no retry.
     others = tuple(failure for failure in observed.failures if not isinstance(failure.error, Forbidden))
@@ -119,12 +119,12 @@ def _with_its_namespace(
     return attrs.evolve(decision, requeue=attrs.evolve(decision.requeue, after=seconds))
 
 
-def _let_go_at(source: ApplicationInstance, context: Context) -> datetime:
+def _orphan_at(source: ApplicationInstance, context: Context) -> datetime:
     asked = datetime.fromisoformat(source.metadata.deletion_timestamp or context.now.isoformat())
     return asked + timedelta(seconds=context.settings.namespace_end_seconds)
 
 
-def _left_behind(
+def _namespace_event(
     source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
 ) -> KubernetesEvent:
     """Return an Event about the namespace, since none can be written inside a namespace that is being deleted."""
@@ -150,9 +150,9 @@ def _take_down(
 ) -> Decision:
     """Delete the release, and the objects that it read once it is gone."""
     failed = {failure.ref for failure in observed.failures}
-    refused = refusal_told(observed.failures, context.settings.installation)
-    step = next_wave(Doomed(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
-    doomed = tuple(one.ref for one in step if not one.is_going)
+    refused = missing_right_of(observed.failures, context.settings.installation)
+    step = next_wave(PruneCandidate(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
+    doomed = tuple(prune_candidate.ref for prune_candidate in step if not prune_candidate.is_going)
     if failed:
         refusals = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
         reason, message = Reason.UNINSTALLING, f"{refusals}; trying again"
@@ -162,11 +162,11 @@ def _take_down(
         children = ", ".join(_since(ref, live) for ref, live in left)
         reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, f"waiting for {children}{_cure(source, left)}"
     decision = attrs.evolve(
-        taking_down(step, failed, _unsuspended),
+        teardown_writes(step, failed, _unsuspended),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
-    return _told(decision, source, reason, message, context, refused=refused)
+    return _with_refusal_event(decision, source, reason, message, context, refused=refused)
 
 
 def _since(ref: ObjectRef, live: Manifest) -> str:
@@ -218,15 +218,15 @@ def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
         f"the release cannot be uninstalled: {not_installed([HELM_RELEASE.crd_name])}. To let it go and leave the "
         f"workload behind: {_annotating(source)} {ABANDON}=true"
     )
-    return _told(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
+    return _with_refusal_event(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
 
 
-def _told(
+def _with_refusal_event(
     decision: Decision, source: ApplicationInstance, reason: str, message: str, context: Context, *, refused: str = ""
 ) -> Decision:
     previous = {condition_of.type: condition_of for condition_of in own_conditions(source.status)}
-    wanted = uninstalling(reason, message, previous, refused=refused)
-    return with_status(decision, source, wanted, StatusFields.of(source.status), context)
+    desired = uninstalling(reason, message, previous, refused=refused)
+    return with_status(decision, source, desired, StatusFields.of(source.status), context)
 
 
 def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> KubernetesEvent:
@@ -238,7 +238,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
     elif namespace_is_terminating(observed.namespace):
         message = "the finalizer goes; the namespace is being deleted, and what is in it with it"
     else:
-        message = _left_of(source, observed)
+        message = _remaining_release(source, observed)
     return KubernetesEvent(
         regarding=ObjectRef(APPLICATION_INSTANCE, meta.namespace, meta.name),
         regarding_uid=meta.uid,
@@ -249,7 +249,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
     )
 
 
-def _left_of(source: ApplicationInstance, observed: InstanceObserved) -> str:
+def _remaining_release(source: ApplicationInstance, observed: InstanceObserved) -> str:
     """Describe what is left of the release now: another client may have deleted it before it was orphaned."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)

@@ -13,7 +13,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from purekube.controller.decision import Apply, one_after_another
+from purekube.controller.decision import Apply, chained
 from purekube.controller.drift import needs_apply, stamp
 from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
 from vworkspace_core.api.chart import ChartSource, SourceType
@@ -73,14 +73,14 @@ def desired_objects(
     Objects under former names stay as long as their content is as desired: renaming them would start a new request to
     Flux in every instance of the cluster for nothing. They are renamed with the next change of the HelmRelease.
     """
-    wanted = recall(_wanted, instance, override, settings)
-    if _source_in_use(objects.get(wanted.release_ref)) == wanted.release.name:
-        former = wanted.former
+    desired = recall(_desired_objects, instance, override, settings)
+    if _source_in_use(objects.get(desired.release_ref)) == desired.release.name:
+        former = desired.former
         if not any(
             needs_apply(apply.manifest, objects.get(apply.ref), encoded=apply.encoded) for apply in former.applies
         ):
             return former
-    return wanted.current
+    return desired.current
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
@@ -167,14 +167,16 @@ def helm_chart_of(release: ObjectRef) -> ObjectRef:
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
-def _wanted(instance: ApplicationInstance, override: ReleaseOverride | None, settings: Settings) -> "_Wanted":
+def _desired_objects(
+    instance: ApplicationInstance, override: ReleaseOverride | None, settings: Settings
+) -> "_DesiredObjects":
     chart, release = _parts(instance)
     names = recall(_names, instance, _version(chart, override))
-    return _Wanted(instance, chart, release, override, settings, names)
+    return _DesiredObjects(instance, chart, release, override, settings, names)
 
 
 @attrs.frozen
-class _Wanted:
+class _DesiredObjects:
     """The objects that one instance wants from Flux, with the override in force."""
 
     instance: ApplicationInstance
@@ -213,7 +215,7 @@ class _Wanted:
         source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
         between = (_config_map(self, beneath),) if beneath else ()
         return DesiredObjects(
-            applies=one_after_another((source, *between, helm_release)),
+            applies=chained((source, *between, helm_release)),
             release=helm_release.ref,
             source=source.ref,
             version=self.version,
@@ -251,8 +253,8 @@ def _source_spec(chart: ChartSource, version: str, settings: Settings) -> dict[s
     return {**spec, "layerSelector": dict(_CHART_LAYER)} if chart.source_type is SourceType.OCI else spec
 
 
-def _release_spec(wanted: _Wanted, source: ObjectRef) -> dict[str, Any]:
-    chart, release, settings = wanted.chart, wanted.release, wanted.settings
+def _release_spec(desired: _DesiredObjects, source: ObjectRef) -> dict[str, Any]:
+    chart, release, settings = desired.chart, desired.release, desired.settings
     spec: dict[str, Any] = {
         "interval": settings.interval,
         "timeout": settings.timeout,
@@ -272,10 +274,10 @@ def _release_spec(wanted: _Wanted, source: ObjectRef) -> dict[str, Any]:
     if chart.source_type is SourceType.OCI:
         spec["chartRef"] = reference
     else:
-        spec["chart"] = {"spec": {"chart": chart.name, "version": wanted.version, "sourceRef": reference}}
+        spec["chart"] = {"spec": {"chart": chart.name, "version": desired.version, "sourceRef": reference}}
     if account := release_account(release, settings):
         spec["serviceAccountName"] = account
-    if wanted.instance.spec.suspend:
+    if desired.instance.spec.suspend:
         # Sent only when true: an explicit false would conflict with `flux suspend` by hand.
         spec["suspend"] = True
     return spec
@@ -291,17 +293,20 @@ def _referenced(values: Values | None) -> bool:
     return values is not None and values.source is not ValuesSource.INLINE
 
 
-def _config_map(wanted: _Wanted, name: str) -> Apply:
+def _config_map(desired: _DesiredObjects, name: str) -> Apply:
     """Return the integrations as a values file (JSON is YAML), to go below values that we never read."""
-    body = {"data": {_VALUES_KEY: canonical_json(_fragment(wanted.instance)).decode()}}
-    return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
+    body = {"data": {_VALUES_KEY: canonical_json(_fragment(desired.instance)).decode()}}
+    return desired.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 
-def _values(wanted: _Wanted, beneath: str) -> dict[str, Any]:
+def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
     """Return `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
-    values, patch = wanted.instance.spec.values, wanted.override.values_patch if wanted.override is not None else None
+    values, patch = (
+        desired.instance.spec.values,
+        desired.override.values_patch if desired.override is not None else None,
+    )
     spec: dict[str, Any] = {}
-    inline: Mapping[str, Any] = inline_values(wanted.instance.spec)
+    inline: Mapping[str, Any] = inline_values(desired.instance.spec)
     if values is not None and values.source is not ValuesSource.INLINE:
         own = [_value_source("ConfigMap", beneath, _VALUES_KEY)] if beneath else []
         spec["valuesFrom"] = [*own, *_explicit(values)]

@@ -41,7 +41,7 @@ _LARGEST_MESSAGE: Final = 2048
 def slim_release(manifest: Manifest) -> Manifest:
     """Reduce a HelmRelease, unless it may be an instance's."""
     if not _may_be_ours(manifest):
-        return _who(manifest)
+        return _identifying_fields(manifest)
     # An object without the label is never applied over, so the holders of its fields do not matter.
     is_labelled = get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
     return with_foreign_holders(manifest, FIELD_MANAGER) if is_labelled else without_managed_fields(manifest)
@@ -49,13 +49,13 @@ def slim_release(manifest: Manifest) -> Manifest:
 
 def slim_source(manifest: Manifest) -> Manifest:
     """Reduce an OCIRepository or HelmRepository; one that may be an instance's loses only its managedFields."""
-    return without_managed_fields(manifest) if _may_be_ours(manifest) else _who(manifest)
+    return without_managed_fields(manifest) if _may_be_ours(manifest) else _identifying_fields(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
     """Reduce a ConfigMap: keep its data only if an instance controls it, as a hash if it is more than we ever write."""
     if not _is_controlled_by_instance(manifest):
-        return _who(manifest)
+        return _identifying_fields(manifest)
     small = without_managed_fields(manifest)
     data = {name: value for name, value in manifest.items() if name in ("data", "binaryData") and value}
     if sum(_size(each) for each in data.values()) <= _LARGEST_DATA:
@@ -71,7 +71,9 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
     Operation may wait for it, and reads it live.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
-    return without_managed_fields(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
+    return (
+        without_managed_fields(manifest) if isinstance(made_here, str) and made_here else _identifying_fields(manifest)
+    )
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
@@ -83,7 +85,11 @@ def slim_chart(manifest: Manifest) -> Manifest:
     if isinstance(conditions, list):
         slim["conditions"] = [_short(condition) for condition in conditions[:16]]
     said = {"status": slim} if slim else {}
-    return {**_who(manifest), "spec": {name: value for name, value in asked.items() if value is not None}, **said}
+    return {
+        **_identifying_fields(manifest),
+        "spec": {name: value for name, value in asked.items() if value is not None},
+        **said,
+    }
 
 
 def _may_be_ours(manifest: Manifest) -> bool:
@@ -100,7 +106,7 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
     )
 
 
-def _who(manifest: Manifest) -> dict[str, Any]:
+def _identifying_fields(manifest: Manifest) -> dict[str, Any]:
     """Return identity, owner and our own labels, however large the rest is."""
     meta = metadata(manifest)
     slim = {name: meta[name] for name in _KEPT if name in meta}

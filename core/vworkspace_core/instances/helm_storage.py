@@ -13,7 +13,7 @@ from purekube.apimachinery.names import is_label_value
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from purekube.ports import KubeApi
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
-from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_gated
+from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_managed
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
@@ -33,7 +33,7 @@ async def release_records(
 
     Raises what `KubeApi.list` raises.
     """
-    if observed.namespace is None or not namespace_is_gated(observed.namespace) or not _is_first(instance, observed):
+    if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
         return {}
     selector = f"owner=helm,name={_release(instance)}"
     page = await api.list(
@@ -43,7 +43,7 @@ async def release_records(
         resource_version=_ANY_VERSION,
         metadata_only=True,
     )
-    return {ref_of(record, SECRET): _without_content(record) for record in page.items}
+    return {ref_of(record, SECRET): _record_parts(record) for record in page.items}
 
 
 def _is_first(instance: ApplicationInstance, observed: InstanceObserved) -> bool:
@@ -61,7 +61,7 @@ def _release(instance: ApplicationInstance) -> str:
     return instance.spec.release.name if instance.spec.release is not None else ""
 
 
-def _without_content(record: Manifest) -> dict[str, Any]:
+def _record_parts(record: Manifest) -> dict[str, Any]:
     """Return the parts of a record that are needed."""
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
 
@@ -78,10 +78,10 @@ def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
-    return next((_told(instance, ref) for ref in foreign), "")
+    return next((_conflict_message(instance, ref) for ref in foreign), "")
 
 
-def _told(instance: ApplicationInstance, record: ObjectRef) -> str:
+def _conflict_message(instance: ApplicationInstance, record: ObjectRef) -> str:
     name, namespace = _release(instance), record.namespace
     return (
         f"Helm has a release {name} in namespace {namespace} already ({record}), which no HelmRelease of this instance "

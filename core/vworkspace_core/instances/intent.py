@@ -29,8 +29,8 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
         return work(intent_of(source.metadata, source.spec), *rest)
     cache = _CACHES.get(work)
     if cache is None:
-        cache = _CACHES.setdefault(work, lru_cache(maxsize=REMEMBERED)(Call.result))
-    result: T = cache(Call(work, source, rest))
+        cache = _CACHES.setdefault(work, lru_cache(maxsize=REMEMBERED)(CallKey.result))
+    result: T = cache(CallKey(work, source, rest))
     return result
 
 
@@ -49,7 +49,7 @@ def intent_of(meta: ObjectMeta, spec: ApplicationInstanceSpec) -> ApplicationIns
     return ApplicationInstance(asked, spec)
 
 
-class Call:
+class CallKey:
     """A function and its arguments as a key.
 
     Specs are compared by identity, which costs nothing: the codec makes one object of equal copies. So are the other
@@ -71,14 +71,14 @@ class Call:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Call)
+            isinstance(other, CallKey)
             and self._spec is other._spec
             and self._marks == other._marks
-            and _asks_the_same(self._meta, other._meta)
+            and _is_same_intent(self._meta, other._meta)
         )
 
 
-def _asks_the_same(left: ObjectMeta, right: ObjectMeta) -> bool:
+def _is_same_intent(left: ObjectMeta, right: ObjectMeta) -> bool:
     return left is right or (
         left.name == right.name
         and left.uid == right.uid

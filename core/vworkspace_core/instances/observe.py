@@ -27,9 +27,9 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
     for kind in DOWNSTREAM_KINDS:
         await reading.add_labelled(kind, meta.namespace, selector)
     for ref in watched_refs(source):
-        await reading.add_whole(ref)
+        await reading.add_full(ref)
     for ref in read_refs(source, reading.objects):
-        await reading.add_whole(ref)
+        await reading.add_full(ref)
     # Read live too: the instances are deleted right after their definition, and their events may arrive before its
     # event.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))

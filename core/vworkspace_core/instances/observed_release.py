@@ -103,11 +103,11 @@ def is_observed(source: Manifest | None) -> bool:
 
 def _same_artifact(observed: ObservedRelease) -> bool:
     """Compare the digests of an OCI artifact: a new tag moves no generation of the HelmRelease."""
-    wanted = _artifact_digest(observed.source)
-    if wanted is None:
+    desired = _artifact_digest(observed.source)
+    if desired is None:
         return False
     history = get_path(observed.status, "history", 0, "ociDigest")
-    return bool((observed.status.get("lastAttemptedRevisionDigest") or history) == wanted)
+    return bool((observed.status.get("lastAttemptedRevisionDigest") or history) == desired)
 
 
 def _artifact_digest(source: Manifest | None) -> str | None:
@@ -200,9 +200,9 @@ def message_of(condition: Mapping[str, Any]) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _same_version(reported: Any, wanted: str) -> bool:
+def _same_version(reported: Any, desired: str) -> bool:
     """Compare semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
-    return isinstance(reported, str) and _bare(reported) == _bare(wanted)
+    return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 
 def _bare(version: str) -> str:

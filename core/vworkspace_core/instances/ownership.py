@@ -33,7 +33,7 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
 
 
-def letting_go(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
+def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
     """Return the patch after which an object outlives its instance; None if nothing is left to do.
 
     The owner reference is removed. An object that the instance does not own yet, but may be about to adopt, is changed
@@ -76,9 +76,9 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
 def own_labels(instance: ApplicationInstance) -> str:
     """Return the labels with which this instance adopts an object without controller, as kubectl takes them."""
     meta = instance.metadata
-    wanted = {
+    desired = {
         MANAGED_BY: MANAGED_BY_VALUE,
         CLUSTER_ID: meta.labels.get(CLUSTER_ID, ""),
         APPLICATION_INSTANCE: bounded_name(meta.name),
     }
-    return " ".join(f"{name}={value}" for name, value in wanted.items())
+    return " ".join(f"{name}={value}" for name, value in desired.items())

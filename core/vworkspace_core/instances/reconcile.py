@@ -28,22 +28,22 @@ from purekube.controller.ownership import controlled, controller_of
 from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
 from purekube.controller.refused_writes import is_own_history
 from purekube.controller.requeue import Requeue
-from purekube.graph.removal import Doomed, nothing_before, taking_down
+from purekube.graph.removal import PruneCandidate, no_patch_before, teardown_writes
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
 from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
-from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
+from vworkspace_core.api.managed_namespace import claimed_by_another_operator
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.api.remedies import resume_command
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
-from vworkspace_core.instances.blockers import (
-    Blocker,
+from vworkspace_core.instances.blocking_reasons import (
+    BlockingReason,
     TransientFailure,
-    intent_blocker,
+    intent_blocking_reason,
     meaning,
-    name_blocker,
+    name_blocking_reason,
     without_chart,
 )
 from vworkspace_core.instances.context import Context, InstanceObserved
@@ -52,7 +52,7 @@ from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, 
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts, deployed_chart
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
-from vworkspace_core.instances.retry import SILENT, ring
+from vworkspace_core.instances.retry import SILENT, reconcile_request
 from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
 
@@ -68,8 +68,8 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
     if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
         return Decision()
-    if blocker := intent_blocker(source, observed, context.settings):
-        return _blocked(Decision(), source, blocker, observed, context)
+    if blocking_reason := intent_blocking_reason(source, observed, context.settings):
+        return _blocked(Decision(), source, blocking_reason, observed, context)
     if source.spec.mode is Mode.PLACEHOLDER:
         return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
     chart, release = source.spec.chart, source.spec.release
@@ -84,15 +84,21 @@ def _previous(source: ApplicationInstance) -> dict[str, Condition]:
 
 
 def _blocked(
-    decision: Decision, source: ApplicationInstance, blocker: Blocker, observed: InstanceObserved, context: Context
+    decision: Decision,
+    source: ApplicationInstance,
+    blocking_reason: BlockingReason,
+    observed: InstanceObserved,
+    context: Context,
 ) -> Decision:
     previous = _previous(source)
-    wanted = conditions.blocked(blocker.reason, blocker.message, previous, stalled=blocker.stalled)
-    held = attrs.evolve(decision, requeue=blocker.requeue)
-    return with_status(held, source, wanted, _standing_fields(source, observed), context)
+    desired = conditions.blocked(
+        blocking_reason.reason, blocking_reason.message, previous, stalled=blocking_reason.stalled
+    )
+    held = attrs.evolve(decision, requeue=blocking_reason.requeue)
+    return with_status(held, source, desired, _present_fields(source, observed), context)
 
 
-def _standing_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
+def _present_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
     """Return the present fields, updated with the deployed chart: Flux goes on although we are blocked."""
     fields, release = StatusFields.of(source.status), source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
@@ -110,8 +116,8 @@ def _managed(
     in_force, refused = permitted_override(source, override, settings.policy)
     desired = desired_objects(source, in_force, observed.objects, settings)
     live_release = observed.objects.get(desired.release)
-    if blocker := name_blocker(source, desired, observed):
-        return _blocked(Decision(), source, blocker, observed, context)
+    if blocking_reason := name_blocking_reason(source, desired, observed):
+        return _blocked(Decision(), source, blocking_reason, observed, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
     if release_status.state is ReleaseState.SUSPENDED and not source.spec.suspend:
         release_status = _suspended_by_hand(release_status, desired, live_release)
@@ -120,26 +126,26 @@ def _managed(
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
     if any(apply.kind != HELM_RELEASE or _spec_differs(apply, live_release) for apply in pending):
         release_status = _requested(release_status, source)
-    bell = SILENT if pending else ring(desired.retry, live_release, context.now)
+    request = SILENT if pending else reconcile_request(desired.retry, live_release, context.now)
     in_use = release_status.state is ReleaseState.READY
     guarded = FINALIZER not in source.metadata.finalizers  # the finalizer's patch carries the resourceVersion
     previous = _previous(source)
     is_first_word = release_status.state in _BEGUN and Type.READY not in previous
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
-        rehearsals=_rehearsals(pending, live_release),
-        patches=(*_adoptions(source, desired, observed), *bell.patches),
+        dry_runs=_dry_runs(pending, live_release),
+        patches=(*_adoptions(source, desired, observed), *request.patches),
         applies=pending,
         deletes=() if pending else _prunes(source, desired, observed, in_use=in_use),
         events=replaced_account(source, release, settings),
-        requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(bell.wait),
+        requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),
         only_if_current=not guarded,
         status_may_wait=PROGRESS_SECONDS if is_first_word else 0.0,
     )
-    wanted = conditions.from_release(release_status, previous, override_refused=refused)
+    desired_conditions = conditions.from_release(release_status, previous, override_refused=refused)
     fields = _fields(source, chart, desired, override, in_force)
     fields = attrs.evolve(fields, deployed_chart=deployed_chart(live_release))
-    return with_status(decision, source, wanted, fields, context)
+    return with_status(decision, source, desired_conditions, fields, context)
 
 
 def _release_status(
@@ -176,7 +182,7 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
     return needs_apply(apply.manifest, live, encoded=apply.encoded)
 
 
-def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
+def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
     """Return the HelmRelease's apply as a dry run if it may conflict after another object was written (REC-3)."""
     if len(pending) < 2:
         return ()
@@ -218,12 +224,12 @@ def _after_failure(
     installation = context.settings.installation
     meant = meaning(others[0], released_before=release_status.released_before, installation=installation)
     match meant:
-        case Blocker():
+        case BlockingReason():
             return _blocked(Decision(applies=forced, only_if_current=True), source, meant, observed, context)
         case TransientFailure():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
             decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
-            return with_status(decision, source, wanted, _standing_fields(source, observed), context)
+            return with_status(decision, source, wanted, _present_fields(source, observed), context)
         case _:
             assert_never(meant)
 
@@ -256,7 +262,7 @@ def _prunes(
         return ()
     by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
     oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
-    return taking_down([Doomed(ref, unwanted[ref]) for ref in sorted(oldest)], (), nothing_before).deletes
+    return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), no_patch_before).deletes
 
 
 def _unwanted(

@@ -21,7 +21,7 @@ from purekube.controller.decision import MergePatch
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.chart import ChartSource
 from vworkspace_core.api.labels import RETRY_SENT, retry_token
-from vworkspace_core.api.release_override import asks_again
+from vworkspace_core.api.release_override import is_retry_request
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 """Fields of a HelmRelease's status that count the failures of one request, and restart at zero with the next."""
@@ -41,7 +41,7 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
     It is a function of the request, so that it changes with every new one.
     """
     token = retry_token(instance.metadata) or ""
-    if override is not None and asks_again(override, chart.version):
+    if override is not None and is_retry_request(override, chart.version):
         token += f"{_OPERATION}{override.uid}"
     return token
 
@@ -63,33 +63,33 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 
 @attrs.frozen
-class Bell:
+class ReconcileRequest:
     """The patch that requests a retry, if any, and the seconds until it may be sent if it has to wait."""
 
     patches: tuple[MergePatch, ...] = ()
     wait: float | None = None
 
 
-SILENT: Final = Bell()
+SILENT: Final = ReconcileRequest()
 
 
-def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
+def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
     """Return the patch that makes Flux act on the token; nothing if it is on the object or Flux has handled it."""
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
-    wanted, there = retry_annotations(token, release), metadata(release).get("annotations") or {}
-    if all(there.get(name) == value for name, value in wanted.items()):
+    desired, there = retry_annotations(token, release), metadata(release).get("annotations") or {}
+    if all(there.get(name) == value for name, value in desired.items()):
         return SILENT
     if (wait := _wait(there.get(RETRY_SENT), now)) > 0:
-        return Bell(wait=wait)
+        return ReconcileRequest(wait=wait)
     # Flux takes a `resetAt` for handled whatever `requestedAt` is, so an earlier one must not stay next to a request
     # without reset.
     left = {_RESET_AT: None} if _RESET_AT in there else {}
     meta = {
         "resourceVersion": metadata(release)["resourceVersion"],
-        "annotations": {**left, **wanted, RETRY_SENT: format_time(now)},
+        "annotations": {**left, **desired, RETRY_SENT: format_time(now)},
     }
-    return Bell((MergePatch(ref_of(release, HELM_RELEASE), {"metadata": meta}),))
+    return ReconcileRequest((MergePatch(ref_of(release, HELM_RELEASE), {"metadata": meta}),))
 
 
 def _wait(sent: Any, now: datetime) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.conditions import Transition, Wanted, are_there
+from purekube.apimachinery.conditions import DesiredCondition, Transition, conditions_equal
 from purekube.apimachinery.formats import DNS_SUBDOMAIN
 from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
 from purekube.apimachinery.meta import Condition, ConditionStatus
@@ -98,14 +98,14 @@ def _is_host(text: Any) -> bool:
 def with_status(
     decision: Decision,
     source: ApplicationInstance,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[DesiredCondition],
     fields: StatusFields,
     context: Context,
 ) -> Decision:
     """Add the status with its events and transitions to the decision; return it unchanged if nothing is new."""
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)
-    if _is_told(source, wanted, fields, request, why):
+    if _is_reported(source, wanted, fields, request, why):
         return decision
     change = status_change(
         _live(source),
@@ -127,9 +127,9 @@ def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
     return {"reason": why["reason"]} if "reason" in why else {}
 
 
-def _is_told(
+def _is_reported(
     source: ApplicationInstance,
-    wanted: Iterable[Wanted],
+    desired: Iterable[DesiredCondition],
     fields: StatusFields,
     request: str | None,
     why: Mapping[str, str],
@@ -145,7 +145,7 @@ def _is_told(
         same = told == fields  # names and texts only
     else:
         same = same_json(_fields_json(told, request), _fields_json(fields, request))
-    return same and are_there(wanted, own_conditions(status), generation=generation)
+    return same and conditions_equal(desired, own_conditions(status), generation=generation)
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:

@@ -36,5 +36,5 @@ def decide_unreadable(
     if not is_managed(stub.metadata):
         return Decision()
     previous = {condition.type: condition for condition in own_conditions(stub.status)}
-    wanted = conditions.blocked(Reason.VALIDATION_FAILED, source.problems, previous, stalled=True)
-    return with_status(Decision(), stub, wanted, StatusFields.of(stub.status), context)
+    desired = conditions.blocked(Reason.VALIDATION_FAILED, source.problems, previous, stalled=True)
+    return with_status(Decision(), stub, desired, StatusFields.of(stub.status), context)

@@ -83,12 +83,12 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
     return live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid
 
 
-def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
+def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """React to the job's own read.
 
     If the gate is closed nothing was read, and the object may exist.
     """
-    if seen.namespace is not None and not labels.namespace_is_gated(seen.namespace):
+    if seen.namespace is not None and not labels.namespace_is_managed(seen.namespace):
         return job, ()
     if _is_undone(job, seen.live):
         return clear(job, stage=JobStage.READY, intent=None, applied=None, latest=None, recheck_at=None), ()

@@ -39,7 +39,9 @@ def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ..
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
     """Return status, reason and time of each condition of `live`."""
-    return {str(condition["type"]): (*_says(condition), began_at(condition)) for condition in conditions_of(live)}
+    return {
+        str(condition["type"]): (*_condition_is(condition), began_at(condition)) for condition in conditions_of(live)
+    }
 
 
 def began_at(condition: Mapping[str, Any]) -> str:
@@ -47,13 +49,13 @@ def began_at(condition: Mapping[str, Any]) -> str:
     return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
 
 
-def _says(condition: Mapping[str, Any]) -> tuple[str, str]:
+def _condition_is(condition: Mapping[str, Any]) -> tuple[str, str]:
     return str(condition.get("status")), str(condition.get("reason"))
 
 
 def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str, Any]]:
     for condition in conditions_of(live):
-        if before.get(str(condition["type"]), ())[:2] != _says(condition):
+        if before.get(str(condition["type"]), ())[:2] != _condition_is(condition):
             yield condition
 
 
@@ -64,11 +66,11 @@ def condition_events(before: ReportedConditions | None, live: Manifest, now: dat
     return tuple(
         _transition_event(live, condition, {}, now)
         for condition in conditions_of(live)
-        if _began_recently(condition, now)
+        if _changed_recently(condition, now)
     )
 
 
-def _began_recently(condition: Mapping[str, Any], now: datetime) -> bool:
+def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
     try:
         return now - parse_time(began_at(condition)) <= RECENT
     except ValueError:
@@ -169,7 +171,7 @@ def phase_in(live: Manifest) -> str:
     return phase if isinstance(phase, str) else ""
 
 
-def life_events(
+def phase_events(
     before: str | None, live: Manifest, now: datetime, since: datetime | None = None
 ) -> tuple[dict[str, Any], ...]:
     """Return events for what happened to the Operation since it was in phase `before`; None if it is seen first.
@@ -181,14 +183,14 @@ def life_events(
     if phase == before or live.get("kind") != OPERATION.kind:
         return ()
     return tuple(
-        _life_event(live, kind, at, now)
-        for kind, at in _happened(phase)
+        _phase_event(live, kind, at, now)
+        for kind, at in _time_fields(phase)
         if get_path(live, "status", at)
-        and (_happened_lately(live, at, since or now - RECENT) if before is None else _is_news(kind, before))
+        and (_is_recent(live, at, since or now - RECENT) if before is None else _is_news(kind, before))
     )
 
 
-def _happened(phase: str) -> Iterator[tuple[str, str]]:
+def _time_fields(phase: str) -> Iterator[tuple[str, str]]:
     """Yield kinds of events, each with the field of the status that holds its time."""
     if phase == Phase.RUNNING or phase in _ENDED:
         yield _STARTED, "startedAt"
@@ -200,14 +202,14 @@ def _is_news(kind: str, before: str) -> bool:
     return kind != _STARTED or before in ("", Phase.PENDING)
 
 
-def _happened_lately(live: Manifest, at: str, since: datetime) -> bool:
+def _is_recent(live: Manifest, at: str, since: datetime) -> bool:
     try:
         return parse_time(str(get_path(live, "status", at))) >= since
     except ValueError:
         return False
 
 
-def _life_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
+def _phase_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
     meta, phase = metadata(live), phase_in(live)
     where = "/".join(str(meta.get(name)) for name in ("namespace", "name", "uid"))
     ended = (

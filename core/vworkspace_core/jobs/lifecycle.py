@@ -20,8 +20,8 @@ from vworkspace_core.jobs.awaiting_status import (
     give_up,
     inspect,
     is_terminating,
-    looked,
     object_changed,
+    on_status_read,
     out_of_time,
     runs_on,
     wait_deleted,
@@ -96,7 +96,7 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
         case m.EffectRefused(reason=reason, message=message), JobStage.INSPECTING:
             return settle(job, JobResult.failed(reason, message), at)
         case m.Inspected(seen=seen), JobStage.WAITING:
-            return looked(job, seen, at)
+            return on_status_read(job, seen, at)
         case m.ObjectChanged(live=live), JobStage.WAITING:
             return object_changed(job, live, at)
         case m.ObjectChanged(live=live), JobStage.ACTING | JobStage.RECORDING_EFFECT:

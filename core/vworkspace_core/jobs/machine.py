@@ -109,10 +109,10 @@ def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
     changed = attrs.evolve(state, skew=timedelta(0), apart=ahead)
-    return changed, (() if state.apart else (LogNote(LogLevel.ERROR, apart_message(ahead)),))
+    return changed, (() if state.apart else (LogNote(LogLevel.ERROR, clock_skew_message(ahead)),))
 
 
-def apart_message(ahead: timedelta) -> str:
+def clock_skew_message(ahead: timedelta) -> str:
     """Describe the difference of the clocks, and what to do."""
     where = "ahead of" if ahead > timedelta(0) else "behind"
     return (
@@ -181,7 +181,7 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
     """Add tombstones of jobs whose records are not closed yet, or were not when the job store was read."""
-    known = [*_tombstones(_others(state, job)), *_about(job, job.missed_tombstones)]
+    known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
     own = next((tombstone for tombstone in same_key if tombstone.idempotency_key == job.key), None)
@@ -193,7 +193,7 @@ def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
     return (tombstone for job in jobs if (tombstone := tombstone_of(job)) is not None)
 
 
-def _about(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
+def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
     """Yield the tombstones about the object of `job`."""
     return (
         tombstone
@@ -258,7 +258,7 @@ def _give_slots(state: AgentState) -> MachineStep:
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
     begun = {job.ref: job.id for job in state.jobs.values() if _had_the_slot(job)}
-    first = _first_to_come(state)
+    first = _first_arrivals(state)
     effects: list[m.JobEffect] = []
     for job in ready:
         if job.intent is None and first.get(_waits_for(job), job.arrival) < job.arrival:
@@ -276,7 +276,7 @@ def _give_slots(state: AgentState) -> MachineStep:
 _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
-def _first_to_come(state: AgentState) -> dict[_Side, int]:
+def _first_arrivals(state: AgentState) -> dict[_Side, int]:
     """Return the arrival of the first job without effect on each instance, and of the first for Operations on it.
 
     An Operation must not run before an edit that was requested earlier: the edit would then change what it works on.

@@ -47,8 +47,8 @@ def phase_of(live: Manifest) -> str:
 def summary_of(live: Manifest) -> str:
     """Return the message that explains `phase_of`, redacted."""
     texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
-    wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
-    return shown(next((texts[name] for name in wanted if texts.get(name)), ""))
+    desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
+    return shown(next((texts[name] for name in desired if texts.get(name)), ""))
 
 
 def is_recurring(live: Manifest) -> bool:
@@ -89,7 +89,7 @@ def is_called_off(live: Manifest) -> bool:
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 
-def last_words(live: Manifest) -> str:
+def unsettled_reason(live: Manifest) -> str:
     """Return `<Reason>: <message>` of what keeps the object from settling; empty if no condition names it."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:

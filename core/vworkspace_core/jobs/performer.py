@@ -19,7 +19,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.ports import KubeApi, PatchType
-from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, namespace_is_gated
+from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, namespace_is_managed
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.plan import Inspection
@@ -85,7 +85,7 @@ class JobPerformer:
         newest = await self._store.newest(effect.object_key)
         namespace = await self._get(ObjectRef(known.NAMESPACE, None, effect.ref.namespace or ""))
         # Outside the gate the operator may lack the right to read, and must not read.
-        live = await self._get(effect.ref) if namespace_is_gated(namespace) else None
+        live = await self._get(effect.ref) if namespace_is_managed(namespace) else None
         return Inspection(live, namespace, tombstone, newest)
 
     async def _get(self, ref: ObjectRef) -> Manifest | None:

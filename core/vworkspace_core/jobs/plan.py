@@ -40,11 +40,11 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, gate_closed, may_touch
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, may_touch, namespace_refusal
 
 
 @attrs.frozen
-class Intent:
+class EffectIntent:
     """The effect a job is about to have, written to its record first: `uid` of the live object, or empty.
 
     `happened` is written afterwards: the effect certainly happened, on the object of that uid. `generation` is reported
@@ -78,7 +78,7 @@ class SlotHolder:
     key: str
     generation: int | None
     expired: bool
-    intent: Intent | None = None
+    intent: EffectIntent | None = None
 
 
 @attrs.frozen
@@ -117,7 +117,7 @@ class AlreadyApplied:
 
 
 @attrs.frozen
-class Settle:
+class FinishJob:
     """The job ends here. `had_effect` if its effect happened, or may have: it must not happen again."""
 
     result: JobResult
@@ -125,37 +125,39 @@ class Settle:
 
 
 @attrs.frozen
-class WaitForGate:
+class WaitForManagedNamespace:
     """The Operation may exist but may not be read: since it may still start, the job has not failed (PULL-3)."""
 
 
-Plan: TypeAlias = PlanApply | PlanDelete | PlanRotate | WaitDeleted | AlreadyApplied | WaitForGate | Settle
+Plan: TypeAlias = (
+    PlanApply | PlanDelete | PlanRotate | WaitDeleted | AlreadyApplied | WaitForManagedNamespace | FinishJob
+)
 
 
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
     """Return what to do now. Pure and total."""
     if holder.intent is None and _is_replay(holder, seen):
-        return Settle(_replayed(holder, seen))
-    if (closed := gate_closed(holder.task, seen.namespace)) is not None:
+        return FinishJob(_replayed(holder, seen))
+    if (closed := namespace_refusal(holder.task, seen.namespace)) is not None:
         begun = holder.intent is not None and isinstance(holder.task, ApplyTask) and holder.task.ref.kind == OPERATION
-        return WaitForGate() if begun else Settle(closed)
+        return WaitForManagedNamespace() if begun else FinishJob(closed)
     if (resumed := _resume(holder, seen)) is not None:
         return resumed
     if (refusal := may_touch(holder.task, seen.live, seen.namespace, scope)) is not None:
-        return Settle(refusal)
-    if holder.generation is not None and (newer := _newest_known(holder, seen)) > holder.generation:
+        return FinishJob(refusal)
+    if holder.generation is not None and (newer := _highest_generation(holder, seen)) > holder.generation:
         goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
         message = f"generation {newer} is newer than {holder.generation}; {goes_on}: ask with {newer + 1} or more"
-        return Settle(JobResult.failed(Reason.SUPERSEDED, message))
+        return FinishJob(JobResult.failed(Reason.SUPERSEDED, message))
     return _act(holder, seen)
 
 
 def _act(holder: SlotHolder, seen: Inspection) -> Plan:
     match holder.task:
         case DeleteTask() if seen.live is None:
-            return Settle(SUCCEEDED)
+            return FinishJob(SUCCEEDED)
         case _ if holder.expired:
-            return Settle(EXPIRED)
+            return FinishJob(EXPIRED)
         case RotateTask():
             return PlanRotate()
         case DeleteTask():
@@ -171,16 +173,16 @@ def _resume(holder: SlotHolder, seen: Inspection) -> Plan | None:
     match holder.task:
         case DeleteTask():
             if live_uid != aimed_uid or seen.live is None:
-                return Settle(SUCCEEDED)
+                return FinishJob(SUCCEEDED)
             return AlreadyApplied(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
         case ApplyTask(ref):
             if aimed_uid and live_uid != aimed_uid:
-                return Settle(JobResult.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
+                return FinishJob(JobResult.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
             key = key_of(seen.live)
             if seen.live is not None and (key == holder.key or (holder.intent.happened and key is None)):
                 return AlreadyApplied(seen.live)  # a key that is not ours is no later request
             if holder.intent.happened:
-                return Settle(JobResult.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
+                return FinishJob(JobResult.failed(Reason.SUPERSEDED, f"a later request for {ref} came first"), True)
             return None
         case RotateTask():
             return None
@@ -219,7 +221,7 @@ def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
-def _newest_known(holder: SlotHolder, seen: Inspection) -> int:
+def _highest_generation(holder: SlotHolder, seen: Inspection) -> int:
     """Return the newest known generation: the job store's goes before the object's, which others can edit."""
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
@@ -229,7 +231,7 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
         return WaitDeleted(_uid(live))
     if ended := ended_at(live):
         # An end is final: nothing would run. The key is remembered, so that it runs nothing later either.
-        return Settle(_already_ended(task, ended), True)
+        return FinishJob(_already_ended(task, ended), True)
     return PlanApply(stamped(task.manifest, holder.key, holder.generation, live), _uid(live))
 
 

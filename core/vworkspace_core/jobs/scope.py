@@ -1,8 +1,8 @@
 """Limits of what a job may touch (PULL-10), and the manifest that follows from it.
 
 Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
-webhook applies too. `gate_closed` and `may_touch` need the cluster's state: the namespace's gate and the owner of an
-existing object.
+webhook applies too. `namespace_refusal` and `may_touch` need the cluster's state: the namespace's gate and the owner of
+an existing object.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
-from vworkspace_core.api.remedies import gate_command
+from vworkspace_core.api.remedies import manage_namespace_command
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
@@ -117,7 +117,7 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
         return _not_permitted(
             f"{request.path}.metadata.labels: {labels.CLUSTER_ID} is {foreign!r}, this cluster is {scope.cluster_id!r}"
         )
-    manifest = _whole(implied, scope)
+    manifest = _manifest_to_send(implied, scope)
     if problems := sorted(set(scope.admission(manifest))):
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
     return ApplyTask(ObjectRef(kind, str(given["namespace"]), str(given["name"])), manifest, request.path)
@@ -131,7 +131,7 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **request.manifest}
 
 
-def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
+def _manifest_to_send(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
     """Return the manifest to send: type and spec unchanged, metadata by whitelist, our labels added (REC-6)."""
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {
@@ -140,8 +140,8 @@ def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
         labels.CLUSTER_ID: scope.cluster_label,
         **_target_label(manifest),
     }
-    given = meta.get("annotations") or {}
-    meta["annotations"] = {name: value for name, value in given.items() if name not in JOB_ANNOTATIONS}
+    annotations = meta.get("annotations") or {}
+    meta["annotations"] = {name: value for name, value in annotations.items() if name not in JOB_ANNOTATIONS}
     whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
     return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
 
@@ -182,13 +182,13 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
             yield Problem(join(path, str(name)), f"must be a string, not {type_name(text)}")
 
 
-def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
+def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | None:
     """Return a refusal if the namespace is not managed; a namespace that does not exist has no gate (RES-5)."""
-    if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
+    if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_managed(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
     message = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
-    return _not_permitted(f"{message}. To fix: {gate_command(task.ref.namespace or '')}")
+    return _not_permitted(f"{message}. To fix: {manage_namespace_command(task.ref.namespace or '')}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
@@ -199,10 +199,10 @@ def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, sco
         case ApplyTask(ref) | DeleteTask(ref):
             if namespace is None and isinstance(task, ApplyTask):
                 return _not_permitted(f"{task.namespace_path}: namespace {ref.namespace!r} does not exist")
-            return None if live is None else _not_ours(task, ref, live, scope)
+            return None if live is None else _foreign_refusal(task, ref, live, scope)
 
 
-def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: JobScope) -> JobResult | None:
+def _foreign_refusal(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: JobScope) -> JobResult | None:
     object_labels = metadata(live).get("labels") or {}
     owner = object_labels.get(labels.CLUSTER_ID)
     if owner is not None and owner != scope.cluster_label:
@@ -221,9 +221,9 @@ def _kind(api_version: Any, kind: Any) -> Kind | None:
 
 
 def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> JobResult:
-    wanted = expected or " or ".join(known_kind.kind for known_kind in _KINDS)
+    desired = expected or " or ".join(known_kind.kind for known_kind in _KINDS)
     given = f"{str(api_version)[:253]}/{str(kind)[:253]}"
-    return _not_permitted(f"{path}.kind: a job may touch {wanted} only, not {given}")
+    return _not_permitted(f"{path}.kind: a job may touch {desired} only, not {given}")
 
 
 def _not_permitted(message: str) -> JobResult:

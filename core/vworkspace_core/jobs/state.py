@@ -18,7 +18,7 @@ from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
-from vworkspace_core.jobs.plan import Intent
+from vworkspace_core.jobs.plan import EffectIntent
 from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, JobScope, Task, admit
 from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_job
@@ -73,7 +73,7 @@ class JobState:
     stage: JobStage
     result: JobResult | None = None
     ack_may_have_arrived: bool = False
-    intent: Intent | None = None
+    intent: EffectIntent | None = None
     applied: AppliedRef | None = None
     had_effect: bool = False
     result_once_cancelled: JobResult | None = None
@@ -196,19 +196,19 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
     )
 
 
-def _planned_ref(job: JobState, intent: Intent | None) -> AppliedRef | None:
+def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
     """Return the reference for the result if nothing more becomes known of the object."""
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
 
 
-def _stored_intent(record: JobRecord) -> Intent | None:
+def _stored_intent(record: JobRecord) -> EffectIntent | None:
     fields = record.state.get("intent")
     if not isinstance(fields, Mapping):
         return None
     generation = fields.get("generation")
-    return Intent(
+    return EffectIntent(
         str(fields.get("uid", "")), fields.get("had") is True, generation if isinstance(generation, int) else 0
     )
 

@@ -12,7 +12,7 @@ from purekube.apimachinery.timestamps import format_time
 from purekube.controller.backoff import Backoff
 from purekube.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.object_status import can_still_start, last_words
+from vworkspace_core.jobs.object_status import can_still_start, unsettled_reason
 from vworkspace_core.jobs.reports import result_body
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import JobScope
@@ -105,5 +105,5 @@ def timeout(job: JobState) -> JobResult:
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"
     message = f"{job.ref} {what} by {until} and the grace period after it"
-    words = last_words(seen)
+    words = unsettled_reason(seen)
     return JobResult.failed(Reason.TIMEOUT, f"{message}; last seen: {words}" if words else message)

@@ -18,16 +18,16 @@ from vworkspace_core.jobs.awaiting_status import RECHECK, applied, inspect
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
+    EffectIntent,
+    FinishJob,
     Inspection,
-    Intent,
     Plan,
     PlanApply,
     PlanDelete,
     PlanRotate,
-    Settle,
     SlotHolder,
     WaitDeleted,
-    WaitForGate,
+    WaitForManagedNamespace,
     key_of,
     plan,
 )
@@ -55,7 +55,7 @@ def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
 
 def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -> JobStep:
     match chosen:
-        case Settle(result, had_effect):
+        case FinishJob(result, had_effect):
             ended = _with_live(job, seen) if result.outcome is JobOutcome.NOOP else job
             return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), result, at)
         case PlanApply(manifest, uid):
@@ -64,7 +64,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
             return _record_intent(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
         case PlanRotate():
             return _record_intent(job, "")
-        case WaitForGate():
+        case WaitForManagedNamespace():
             return attrs.evolve(job, stage=JobStage.WAITING, retry=Retry(at=shifted(at.now, RECHECK))), ()
         case WaitDeleted(uid):
             return _wait_deleted(job, uid, at)
@@ -88,7 +88,7 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
     """Record the intent before the effect, unless it is on record already."""
-    intent = Intent(uid, generation=generation)
+    intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
     recording = attrs.evolve(job, stage=JobStage.RECORDING_INTENT, intent=intent)
@@ -118,7 +118,7 @@ def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
     uid = str(metadata(live).get("uid", ""))
-    reference, intent = ref(job, uid, generation(live)), Intent(uid, True, generation(live))
+    reference, intent = ref(job, uid, generation(live)), EffectIntent(uid, True, generation(live))
     recording = clear(
         job, stage=JobStage.RECORDING_EFFECT, intent=intent, applied=reference, had_effect=True, written=live
     )

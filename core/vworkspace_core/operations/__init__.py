@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     )
     from vworkspace_core.operations.engines import ENGINES
     from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
-    from vworkspace_core.operations.parameter_schemas import NAME, about, record
-    from vworkspace_core.operations.templates import Template, Templates, load_template
+    from vworkspace_core.operations.parameter_schemas import NAME, record, with_description
+    from vworkspace_core.operations.templates import OperationTemplate, Templates, load_template
 
 __all__ = [
     "ENGINES",
@@ -42,11 +42,10 @@ __all__ = [
     "EngineStatus",
     "EngineTemplate",
     "Objects",
+    "OperationTemplate",
     "Progress",
     "Row",
-    "Template",
     "Templates",
-    "about",
     "always",
     "builtin_templates",
     "by_type",
@@ -59,6 +58,7 @@ __all__ = [
     "readiness_by_phase",
     "record",
     "row_of",
+    "with_description",
 ]
 
 _MODULES: Final = {
@@ -69,8 +69,8 @@ _MODULES: Final = {
         " Objects Progress Row always by_type is_backup phase_row readiness_by_phase row_of",
         "engines": "ENGINES",
         "identity": "engine_manifest own_object parameters_of",
-        "parameter_schemas": "NAME about record",
-        "templates": "Template Templates load_template",
+        "parameter_schemas": "NAME with_description record",
+        "templates": "OperationTemplate Templates load_template",
     }.items()
     for name in names.split()
 }

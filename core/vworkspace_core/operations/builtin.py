@@ -7,7 +7,7 @@ from typing import Any, Final
 from vworkspace_core.api.operation import OperationType
 from vworkspace_core.operations.contract import EngineTemplate
 from vworkspace_core.operations.engines import ENGINES
-from vworkspace_core.operations.templates import Template, Templates
+from vworkspace_core.operations.templates import OperationTemplate, Templates
 
 
 def template_name(of: OperationType, engine: str) -> str:
@@ -40,7 +40,7 @@ def builtin_templates() -> Templates:
     return Templates().adding(BUILTIN_TEMPLATES)
 
 
-def needs_of_engine(template: Template) -> Mapping[str, Any]:
+def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
     """Return a schema of the parameters that the engine of `template` needs, whatever the template requires.
 
     It is that of the engine's built-in template, except that keys unknown to the engine are allowed. For an engine that

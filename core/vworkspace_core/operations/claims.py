@@ -23,7 +23,7 @@ import msgspec
 from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.timestamps import later_of
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.operations.spent_approvals import Ledger, Spending
+from vworkspace_core.operations.used_approvals import Redemption, UsedApprovals
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
 """Fields that bind a claim further; those that are given are always checked."""
@@ -72,7 +72,7 @@ class Claims:
     cluster_id: str = ""
     required_bindings: frozenset[str] = DEFAULT_BINDINGS
     skew: timedelta = timedelta(0)
-    ledger: Ledger | None = attrs.field(default=None, repr=False)
+    used_approvals: UsedApprovals | None = attrs.field(default=None, repr=False)
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
@@ -80,18 +80,18 @@ class Claims:
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 
-    def to_spend(self, operation: Operation, now: datetime) -> Spending | None:
+    def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
         """Return what the Operation's claim spends when the run starts; None without a valid claim."""
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
         return None if isinstance(judged, Flaw) else judged
 
-    def is_recorded(self, spending: Spending) -> bool:
+    def is_recorded(self, redemption: Redemption) -> bool:
         """Report whether the ledger has the approval for this Operation, so that the run may start."""
-        return self.ledger is None or self.ledger.holder_of(spending.rid) == spending.uid
+        return self.used_approvals is None or self.used_approvals.holder_of(redemption.rid) == redemption.uid
 
-    def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Spending:
-        if not self.secret and self.ledger is not None:
+    def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Redemption:
+        if not self.secret and self.used_approvals is not None:
             return Flaw.NO_SECRET  # before the claim, which cannot be made without it; `plan` has no secret
         if not claim:
             return Flaw.ABSENT
@@ -102,7 +102,7 @@ class Claims:
         payload = _authentic(claim, self.secret)
         return payload if isinstance(payload, Flaw) else self._judge(payload, operation, later_of(now, self.skew))
 
-    def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | Spending:
+    def _judge(self, payload: Mapping[str, Any], operation: Operation, now: datetime) -> Flaw | Redemption:
         version, expires, rid = payload.get("v"), _moment(payload.get("exp")), _id(payload.get("rid"))
         if version != _VERSION or isinstance(version, bool):
             return Flaw.VERSION
@@ -117,9 +117,9 @@ class Claims:
         facts = self._facts(operation)
         if any(payload[name] != facts[name] for name in BINDINGS & payload.keys()):
             return Flaw.BOUND_ELSEWHERE
-        holder = None if self.ledger is None else self.ledger.holder_of(rid)
-        spending = Spending(rid, operation.metadata.uid, expires)
-        return spending if holder in (None, spending.uid) else Flaw.SPENT
+        holder = None if self.used_approvals is None else self.used_approvals.holder_of(rid)
+        redemption = Redemption(rid, operation.metadata.uid, expires)
+        return redemption if holder in (None, redemption.uid) else Flaw.SPENT
 
     def _facts(self, operation: Operation) -> Mapping[str, str]:
         meta = operation.metadata

@@ -44,7 +44,7 @@ def is_running(operation: Operation) -> bool:
     return running is None or running.reason != BETWEEN_SYNCS
 
 
-def standing_of(operation: Operation) -> tuple[bool, bool]:
+def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
     """Report whether an Operation runs, and whether it would: with the order, all that decides who is next."""
     return is_running(operation), _contends(operation)
 

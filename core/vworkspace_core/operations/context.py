@@ -13,7 +13,7 @@ from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.templates import Template, Templates
+from vworkspace_core.operations.templates import OperationTemplate, Templates
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class OperationContext:
         """Return the engine that the Operation names, None if it is unknown."""
         return self.engines.get(operation.spec.engine)
 
-    def for_engine(self, observed: OperationObserved, template: Template) -> EngineContext:
+    def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
         """Return the input of an engine. If its own namespace does not exist, its kinds count as missing."""
         missing, engine = observed.missing_kinds, self.engines.get(template.engine)
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:

@@ -20,7 +20,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import EngineName, LogsRef, Operation, OperationSpec, OperationType, TargetRef
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 """A snapshot of live objects."""
@@ -157,7 +157,7 @@ class EngineContext:
     """
 
     settings: OperationSettings
-    template: Template
+    template: OperationTemplate
     objects: Objects = attrs.field(factory=dict)
     missing_kinds: frozenset[Kind] = frozenset()
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)

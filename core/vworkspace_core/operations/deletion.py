@@ -24,7 +24,7 @@ from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.identity import own_object
-from vworkspace_core.operations.status import condition_of, standing_status, with_status
+from vworkspace_core.operations.status import condition_of, unblocked_status, with_status
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
@@ -40,7 +40,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
     blocked = condition_of(operation, Type.BLOCKED)
     was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
     if was_blocked or first_refusal(failure.error for failure in observed.failures) is not None:
-        wanted_status = lifecycle.refused_status(standing_status(operation), observed.failures, context.settings)
+        wanted_status = lifecycle.refused_status(unblocked_status(operation), observed.failures, context.settings)
         return with_status(decision, operation, wanted_status, context)
     return decision
 
@@ -58,17 +58,17 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
-        return _let_go(operation, engine_object, observed, context, gone)
+        return _orphan(operation, engine_object, observed, context, gone)
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
         return gone
     if engine_object is None and namespace_is_terminating(observed.namespace):
         return gone
     if engine_object is None:
-        return _without_object(operation, observed, context, gone)
+        return _finish_without_object(operation, observed, context, gone)
     stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
-    if _goes_with_its_namespace(operation, engine_object[0], observed):
+    if _namespace_is_terminating(operation, engine_object[0], observed):
         if patches:
             return Decision(patches=patches, only_if_current=True)
         if not is_locked(engine_object[1]):
@@ -85,7 +85,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     return _waiting(decision, operation, waited, observed, context)
 
 
-def _let_go(
+def _orphan(
     operation: Operation,
     engine_object: tuple[ObjectRef, Manifest] | None,
     observed: OperationObserved,
@@ -124,13 +124,13 @@ def _locked_for_good(
 ) -> str:
     """Return the command that unlocks an object whose uid was not recorded before the namespace lost our rights."""
     ref, live = engine_object
-    if not _goes_with_its_namespace(operation, ref, observed) or not is_locked(live):
+    if not _namespace_is_terminating(operation, ref, observed) or not is_locked(live):
         return ""
     command = merge_command(ref, {"metadata": {"finalizers": unlocked_finalizers(live)}})
     return f"; the namespace is being deleted and the operator may not change it any more. To let go of it: {command}"
 
 
-def _goes_with_its_namespace(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
+def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
     """Report whether the namespace controller deletes the object: we do not delay the end of a namespace."""
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
@@ -143,7 +143,7 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
     return engine is None or engine.observe(operation, observed.objects).phase is not Progress.RUNNING
 
 
-def _without_object(
+def _finish_without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
     """Finish the deletion without an engine object, unless an unsuccessful run still holds the target."""

@@ -80,7 +80,7 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
     return known is None or not known.uid or known.uid == metadata(manifest).get("uid")
 
 
-def was_made_here(manifest: Manifest, operation: Operation) -> bool:
+def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
     """Report whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
 
     Labels alone could be forged by any account that may create that kind. The operator's own create is recognized by

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
 from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.apimachinery.meta import ConditionStatus
@@ -24,7 +24,7 @@ from purekube.graph.once import is_locked, unlocking
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import not_installed, not_permitted, refusal_told, velero_is_elsewhere
+from vworkspace_core.api.remedies import missing_right_of, not_installed, not_permitted, velero_is_elsewhere
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import own_object
@@ -53,9 +53,9 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
     return deadline is not None and context.now >= deadline
 
 
-def engine_ref_of(wanted: EngineObject, uid: str = "") -> EngineRef:
+def engine_ref_of(engine_object: EngineObject, uid: str = "") -> EngineRef:
     """Return the engine object as the status names it; without uid it is the intent to create it."""
-    ref = wanted.ref
+    ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
 
 
@@ -66,8 +66,8 @@ def started_status(
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
-        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, message),
-        accepted=Wanted(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
+        running=DesiredCondition(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, message),
+        accepted=DesiredCondition(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
         started_at=format_time(now),
         outputs=outputs,
         engine_ref=engine_ref,
@@ -76,27 +76,31 @@ def started_status(
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
     """Return the status of a run that continues, as its engine reports it. `message` replaces the engine's."""
-    wanted_status = _kept(operation, status)
+    wanted_status = _updated_status(operation, status)
     text = message or status.message
-    blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
-    ended = Wanted(Type.SUCCEEDED, _TRUE, Reason.ENGINE_SUCCEEDED, status.last_run) if status.last_run else None
-    running = Wanted(Type.RUNNING, _TRUE, status.reason, text)
+    blocked = DesiredCondition(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
+    ended = (
+        DesiredCondition(Type.SUCCEEDED, _TRUE, Reason.ENGINE_SUCCEEDED, status.last_run) if status.last_run else None
+    )
+    running = DesiredCondition(Type.RUNNING, _TRUE, status.reason, text)
     return attrs.evolve(wanted_status, running=running, blocked=blocked, ended=ended)
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
     """Return the status of a started run that cannot continue until the named obstacle is gone."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
-    return attrs.evolve(progress_status(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
+    return attrs.evolve(
+        progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
+    )
 
 
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
     """Return the status, with the missing right if that is why a write was refused."""
-    message = refusal_told(failures, settings.installation)
+    message = missing_right_of(failures, settings.installation)
     return (
-        attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
+        attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
         if message
         else wanted_status
     )
@@ -112,24 +116,28 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
     """Return the final status."""
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
-    degraded = Wanted(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
+    degraded = (
+        DesiredCondition(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
+    )
     started = operation.status.started_at is not None
     return attrs.evolve(
-        _kept(operation, status),
+        _updated_status(operation, status),
         phase=phase,
-        running=Wanted(Type.RUNNING, _FALSE, Reason.ENGINE_FINISHED if started else Reason.ENGINE_NOT_STARTED),
-        ended=Wanted(kind, _TRUE, reason, status.message),
+        running=DesiredCondition(
+            Type.RUNNING, _FALSE, Reason.ENGINE_FINISHED if started else Reason.ENGINE_NOT_STARTED
+        ),
+        ended=DesiredCondition(kind, _TRUE, reason, status.message),
         degraded=degraded,
         finished_at=format_time(now),
     )
 
 
-def _kept(operation: Operation, status: EngineStatus) -> WantedStatus:
+def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
     """Return the present status, updated with the engine's values."""
     before = operation.status
     return WantedStatus(
         Phase.RUNNING,
-        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED),
+        running=DesiredCondition(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED),
         started_at=before.started_at,
         outputs=dict(status.outputs) or before.outputs or {},
         logs_ref=status.logs_ref or before.logs_ref,

@@ -54,11 +54,11 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 def _override(operation: Operation) -> ReleaseOverride:
     """Return the override that it requests itself; the target adds what it takes over from earlier ones."""
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,
         uid=operation.metadata.uid,
-        version=given.get("targetVersion"),
-        values_patch=given.get("valuesPatch"),
+        version=parameters.get("targetVersion"),
+        values_patch=parameters.get("valuesPatch"),
         spec_hash=str((operation.status.outputs or {}).get(SPEC_HASH, "")),
     )

@@ -79,7 +79,7 @@ ACCESS_MODES: Final[ParameterSchema] = {
 }
 
 
-def listed(items: ParameterSchema, most: int = 64) -> ParameterSchema:
+def list_schema(items: ParameterSchema, most: int = 64) -> ParameterSchema:
     """Return the schema of a list of such items."""
     return {"type": "array", "items": items, "maxItems": most}
 
@@ -94,7 +94,7 @@ def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> 
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
-def about(text: str, schema: ParameterSchema) -> ParameterSchema:
+def with_description(text: str, schema: ParameterSchema) -> ParameterSchema:
     """Return the schema with the meaning of the parameter, which `docs/operations.md` prints."""
     return {**schema, "description": text}
 

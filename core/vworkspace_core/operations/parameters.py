@@ -10,7 +10,7 @@ from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import needs_of_engine
 from vworkspace_core.operations.schemas import violations_of
-from vworkspace_core.operations.templates import PARAMETERS, Template, Templates
+from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, Templates
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
@@ -25,7 +25,7 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
     return (unknown_template(operation),) if template is None else parameter_problems(operation, template)
 
 
-def parameter_problems(operation: Operation, template: Template) -> tuple[Problem, ...]:
+def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
     """Return problems of the parameters by the template's schema, and by what its engine reads; absent ones are {}.
 
     A template that requires less than its engine needs is accepted at the operator's start; each Operation is checked.

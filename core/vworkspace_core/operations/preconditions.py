@@ -14,9 +14,9 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.names import bounded_name
 from vworkspace_core.api.admission import check_operation
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.gating import closed_namespace, wrong_cluster
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES, capabilities, cluster_id_of, is_managed, type_is_allowed
+from vworkspace_core.api.managed_namespace import closed_namespace, wrong_cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import (
@@ -32,9 +32,9 @@ from vworkspace_core.operations.context import OperationContext, OperationObserv
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
 from vworkspace_core.operations.identity import name_taken, target_of
 from vworkspace_core.operations.parameters import parameter_problems, unknown_template
-from vworkspace_core.operations.spent_approvals import Spending
 from vworkspace_core.operations.targets import is_ready, why_not_ready
-from vworkspace_core.operations.templates import Template
+from vworkspace_core.operations.templates import OperationTemplate
+from vworkspace_core.operations.used_approvals import Redemption
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Start:
     engine: Engine
     target: ApplicationInstance
     objects: tuple[EngineObject, ...]
-    spending: Spending | None = None
+    redemption: Redemption | None = None
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class _Case:
     observed: OperationObserved
     context: OperationContext
     target: ApplicationInstance
-    template: Template
+    template: OperationTemplate
     engine: Engine
     engine_context: EngineContext
 
@@ -80,10 +80,10 @@ def start_or_unmet(
         if unmet := check(known):
             return unmet
     objects = known.engine.desired(operation, known.target, known.engine_context)
-    for wanted in objects:
-        if unmet := _taken(known, wanted.ref):
+    for obj in objects:
+        if unmet := _taken(known, obj.ref):
             return unmet
-    return Start(known.engine, known.target, objects, _spending(known))
+    return Start(known.engine, known.target, objects, _redemption(known))
 
 
 def _identified(
@@ -155,8 +155,8 @@ def _needs_approval(case: _Case) -> bool:
     return case.template.needs_approval or (approvals is not None and approvals.required)
 
 
-def _spending(case: _Case) -> Spending | None:
-    return case.context.claims.to_spend(case.operation, case.context.now) if _needs_approval(case) else None
+def _redemption(case: _Case) -> Redemption | None:
+    return case.context.claims.to_redeem(case.operation, case.context.now) if _needs_approval(case) else None
 
 
 def _approval(case: _Case) -> UnmetPrecondition | None:

@@ -13,13 +13,13 @@ Assumptions
 
 from typing import assert_never
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.controller.decision import Decision, Finalizer
 from purekube.controller.requeue import Requeue
-from vworkspace_core.api.gating import claimed_by_another_operator, closed_namespace, wrong_cluster
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
+from vworkspace_core.api.managed_namespace import claimed_by_another_operator, closed_namespace, wrong_cluster
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
@@ -30,8 +30,8 @@ from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.identity import own_object, target_ref
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.running import decide_running
-from vworkspace_core.operations.spent_approvals import Spending
 from vworkspace_core.operations.status import WantedStatus, with_status
+from vworkspace_core.operations.used_approvals import Redemption
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
@@ -46,7 +46,7 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return FINALIZER in meta.finalizers
     if operation.status.phase in TERMINAL_PHASES or not is_managed(meta):
         return False
-    if operation.status.phase is not Phase.RUNNING and _is_elsewhere(operation, observed, context):
+    if operation.status.phase is not Phase.RUNNING and _targets_other_cluster(operation, observed, context):
         return False  # where we may not act, we may not read either; the caches hold the reason
     if operation.status.phase is not Phase.RUNNING or cancellation_requested(operation.metadata):
         return True
@@ -64,12 +64,14 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     return any(ref not in observed.objects for ref in engine.extra_reads(operation, observed.objects))
 
 
-def _is_elsewhere(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+def _targets_other_cluster(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     closed = closed_namespace(operation.metadata.namespace, observed.namespace)
     return bool(closed or wrong_cluster(OPERATION, operation.metadata, context.settings.cluster_id))
 
 
-def approval_to_spend(operation: Operation, observed: OperationObserved, context: OperationContext) -> Spending | None:
+def approval_to_redeem(
+    operation: Operation, observed: OperationObserved, context: OperationContext
+) -> Redemption | None:
     """Return the approval that must be recorded as used before the Operation can start; None if there is none.
 
     Everything else holds already: an Operation that cannot start does not use up its approval.
@@ -82,11 +84,11 @@ def approval_to_spend(operation: Operation, observed: OperationObserved, context
     outcome = start_or_unmet(operation, observed, context)
     if (
         isinstance(outcome, UnmetPrecondition)
-        or outcome.spending is None
-        or context.claims.is_recorded(outcome.spending)
+        or outcome.redemption is None
+        or context.claims.is_recorded(outcome.redemption)
     ):
         return None
-    return outcome.spending
+    return outcome.redemption
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
@@ -100,10 +102,10 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
         return tidy(operation, observed, context)
     if operation.status.phase is Phase.RUNNING:
         return decide_running(operation, observed, context)
-    return _begin(operation, observed, context)
+    return _decide_start(operation, observed, context)
 
 
-def _begin(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
+def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """Decide about an Operation that has not started: cancelled, blocked, or started by recording the intent."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
@@ -113,13 +115,13 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
     match outcome:
         case UnmetPrecondition():
             return with_status(Decision(), operation, _pending(outcome), context)
-        case Start(spending=Spending() as spending) if not context.claims.is_recorded(spending):
+        case Start(redemption=Redemption() as redemption) if not context.claims.is_recorded(redemption):
             waits = _unrecorded(context.claims.trouble)
             return with_status(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
-            wanted = lifecycle.engine_ref_of(outcome.objects[0]) if outcome.objects else None
+            engine_ref = lifecycle.engine_ref_of(outcome.objects[0]) if outcome.objects else None
             outputs = outcome.engine.initial_outputs(operation, outcome.target, observed.objects)
-            wanted_status = lifecycle.started_status(operation, wanted, outputs, context.now)
+            wanted_status = lifecycle.started_status(operation, engine_ref, outputs, context.now)
             finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
             return with_status(Decision(finalizer=finalizer), operation, wanted_status, context)
         case _:
@@ -137,10 +139,10 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
     """Return the status: Blocked says what to wait for; Accepted=False what is wrong with the Operation itself."""
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
-    waiting = Wanted(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
+    waiting = DesiredCondition(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
     if unmet.accepted is False:
-        refused = Wanted(Type.ACCEPTED, false, unmet.reason, unmet.message)
+        refused = DesiredCondition(Type.ACCEPTED, false, unmet.reason, unmet.message)
         return WantedStatus(Phase.PENDING, waiting, accepted=refused)
-    accepted = Wanted(Type.ACCEPTED, true, Reason.TEMPLATE_VALIDATED) if unmet.accepted else None
-    blocked = Wanted(Type.BLOCKED, true, unmet.reason, unmet.message)
+    accepted = DesiredCondition(Type.ACCEPTED, true, Reason.TEMPLATE_VALIDATED) if unmet.accepted else None
+    blocked = DesiredCondition(Type.BLOCKED, true, unmet.reason, unmet.message)
     return WantedStatus(Phase.PENDING, waiting, accepted=accepted, blocked=blocked)

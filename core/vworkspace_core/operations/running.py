@@ -20,7 +20,7 @@ from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_made_here
+from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_created_by_operation
 from vworkspace_core.operations.parameters import parameter_problems
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
@@ -57,7 +57,7 @@ class _Run:
         engine_object, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
         if engine_object is None or (known is not None and known.uid):
             return engine_object
-        return engine_object if was_made_here(engine_object[1], self.operation) else None
+        return engine_object if was_created_by_operation(engine_object[1], self.operation) else None
 
     @property
     def engine_ref(self) -> EngineRef | None:
@@ -193,12 +193,12 @@ class _Run:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
-        wanted = self._wanted()
-        if not isinstance(wanted, EngineObject):
-            return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=wanted))
-        live = self.observed.objects.get(wanted.ref)
+        desired = self._wanted()
+        if not isinstance(desired, EngineObject):
+            return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=desired))
+        live = self.observed.objects.get(desired.ref)
         if live is not None:
-            message = name_taken(wanted.ref)
+            message = name_taken(desired.ref)
             wanted_status = lifecycle.blocked_status(self.operation, Reason.NAME_TAKEN, message)
             return self._told(Decision(requeue=Requeue.SLOW), wanted_status)
         if self.observed.failures:
@@ -206,7 +206,7 @@ class _Run:
                 self.operation, self.engine, self.observed.failures[0], self.context.now, self.context.settings
             )
             return self._told(Decision(requeue=pace), wanted_status)
-        return Decision(creates=(Create(wanted.kind, locked(wanted.manifest)),), only_if_current=True)
+        return Decision(creates=(Create(desired.kind, locked(desired.manifest)),), only_if_current=True)
 
     def _wanted(self) -> EngineObject | str:
         """Return the object to create now, or why it cannot be created any more."""

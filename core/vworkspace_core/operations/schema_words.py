@@ -29,12 +29,14 @@ _TYPES: Final[Mapping[str, str]] = {
 }
 
 
-def problems_in_words(error: ValidationError, where: str) -> Iterator[Problem]:
+def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
     """Yield the problems of this error, at the path `where`."""
     rule: Any = error.validator_value
     instance: Any = error.instance
-    if _is_about_a_key(error):
-        yield Problem(where, f"the key {quoted(instance)} {_told(error)}".removesuffix(f", not {quoted(instance)}"))
+    if _concerns_key(error):
+        yield Problem(
+            where, f"the key {quoted(instance)} {_error_message(error)}".removesuffix(f", not {quoted(instance)}")
+        )
         return
     match error.validator:
         case "required":
@@ -45,10 +47,10 @@ def problems_in_words(error: ValidationError, where: str) -> Iterator[Problem]:
             message = f"unknown key: known are {', '.join(sorted(known)) or 'none'}"
             yield from (Problem(join(where, name), message) for name in unknown)
         case _:
-            yield Problem(where, _told(error))
+            yield Problem(where, _error_message(error))
 
 
-def _is_about_a_key(error: ValidationError) -> bool:
+def _concerns_key(error: ValidationError) -> bool:
     return "propertyNames" in error.absolute_schema_path and isinstance(error.instance, str)
 
 
@@ -56,7 +58,7 @@ def _properties(error: ValidationError) -> Mapping[str, Any]:
     return (error.schema.get("properties") or {}) if isinstance(error.schema, Mapping) else {}
 
 
-def _told(error: ValidationError) -> str:
+def _error_message(error: ValidationError) -> str:
     rule: Any = error.validator_value
     instance: Any = error.instance
     match str(error.validator):
@@ -64,9 +66,9 @@ def _told(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else rule
             return f"must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {type_name(instance)}"
         case "enum":
-            return f"must be one of {', '.join(map(str, rule))}{_given(error)}"
+            return f"must be one of {', '.join(map(str, rule))}{_value_text(error)}"
         case "const":
-            return f"must be {rule}{_given(error)}"
+            return f"must be {rule}{_value_text(error)}"
         case "pattern":
             return _form(error)
         case "minimum":
@@ -102,7 +104,7 @@ def _form(error: ValidationError) -> str:
     form = _FORMS.get(str(error.validator_value))
     if form is None:
         return f"does not have the form that the template asks for{_described(error)}"
-    return form.refusal(str(error.instance)) if _may_be_told(error) else form.message
+    return form.refusal(str(error.instance)) if _is_public(error) else form.message
 
 
 def _described(error: ValidationError) -> str:
@@ -113,12 +115,12 @@ def _described(error: ValidationError) -> str:
     return such + (f": {text}" if isinstance(text, str) and text else "")
 
 
-def _given(error: ValidationError) -> str:
+def _value_text(error: ValidationError) -> str:
     value = error.instance
     if isinstance(value, str):
-        return f", not {quoted(value)}" if _may_be_told(error) else ""
+        return f", not {quoted(value)}" if _is_public(error) else ""
     return f", not {type_name(value)}"
 
 
-def _may_be_told(error: ValidationError) -> bool:
+def _is_public(error: ValidationError) -> bool:
     return not any(is_secret_key(str(step)) for step in error.absolute_path)

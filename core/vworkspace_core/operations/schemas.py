@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join
-from vworkspace_core.operations.schema_words import problems_in_words
+from vworkspace_core.operations.schema_words import problem_messages
 
 _MOST_MEMBERS: Final = 1024
 """The most members of a list or an object that are examined if the schema gives no limit."""
@@ -108,7 +108,7 @@ def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Pro
     validator = _Validator(schema, registry=Registry())
     try:
         errors = islice(validator.iter_errors(value), MOST_PROBLEMS)
-        problems = [problem for error in errors for problem in problems_in_words(error, _path(path, error))]
+        problems = [problem for error in errors for problem in problem_messages(error, _path(path, error))]
     except RecursionError:
         return (Problem(path, "is nested too deeply, or the template's schema refers to itself without end"),)
     return first_of(problems)

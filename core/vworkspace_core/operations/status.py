@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.secret_material import safe
@@ -55,11 +55,11 @@ class WantedStatus:
     """
 
     phase: Phase
-    running: Wanted
-    accepted: Wanted | None = None
-    ended: Wanted | None = None
-    blocked: Wanted | None = None
-    degraded: Wanted | None = None
+    running: DesiredCondition
+    accepted: DesiredCondition | None = None
+    ended: DesiredCondition | None = None
+    blocked: DesiredCondition | None = None
+    degraded: DesiredCondition | None = None
     started_at: str | None = None
     finished_at: str | None = None
     outputs: Mapping[str, Any] = attrs.field(factory=dict, converter=small_outputs)
@@ -72,14 +72,14 @@ def condition_of(operation: Operation, kind: str) -> Condition | None:
     return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
-def standing_status(operation: Operation) -> WantedStatus:
+def unblocked_status(operation: Operation) -> WantedStatus:
     """Return the present status without Blocked, so that it is lifted and nothing else changes."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(
         status.phase or Phase.PENDING,
         running=_as_it_is(operation, Type.RUNNING)
-        or Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
+        or DesiredCondition(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
         ended=next((condition for condition in ended if condition is not None), None),
         degraded=_as_it_is(operation, Type.DEGRADED),
         started_at=status.started_at,
@@ -90,19 +90,24 @@ def standing_status(operation: Operation) -> WantedStatus:
     )
 
 
-def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
+def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
     condition = condition_of(operation, kind)
-    return None if condition is None else Wanted(condition.type, condition.status, condition.reason, condition.message)
+    return (
+        None
+        if condition is None
+        else DesiredCondition(condition.type, condition.status, condition.reason, condition.message)
+    )
 
 
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
     """Return the decision with the status and its events; unchanged if the status says so already."""
-    wanted = tuple(
-        attrs.evolve(condition, message=safe(condition.message)) for condition in _wanted(operation, wanted_status)
+    desired = tuple(
+        attrs.evolve(condition, message=safe(condition.message))
+        for condition in _desired_conditions(operation, wanted_status)
     )
-    change = status_change(_live(operation), wanted, _fields(operation, wanted_status, wanted), context.now)
+    change = status_change(_live(operation), desired, _fields(operation, wanted_status, desired), context.now)
     if change is None:
         return decision
     return change.added_to(decision, (_event(operation, transition) for transition in change.transitions))
@@ -130,7 +135,9 @@ def _live(operation: Operation) -> LiveStatus:
     )
 
 
-def _fields(operation: Operation, wanted_status: WantedStatus, conditions: tuple[Wanted, ...]) -> dict[str, Any]:
+def _fields(
+    operation: Operation, wanted_status: WantedStatus, conditions: tuple[DesiredCondition, ...]
+) -> dict[str, Any]:
     """Return all status fields except conditions, as `_live` reads them."""
     return _without_none(
         phase=wanted_status.phase.value,
@@ -156,19 +163,19 @@ def _ref(operation: Operation) -> ObjectRef:
     return ObjectRef(OPERATION, operation.metadata.namespace, operation.metadata.name)
 
 
-def _wanted(operation: Operation, wanted_status: WantedStatus) -> Iterator[Wanted]:
+def _desired_conditions(operation: Operation, wanted_status: WantedStatus) -> Iterator[DesiredCondition]:
     accepted = condition_of(operation, Type.ACCEPTED)
     if wanted_status.accepted is not None:
         yield wanted_status.accepted
     elif accepted is not None:
-        yield Wanted(accepted.type, accepted.status, accepted.reason, accepted.message)
+        yield DesiredCondition(accepted.type, accepted.status, accepted.reason, accepted.message)
     yield wanted_status.running
     if wanted_status.ended is not None:
         yield wanted_status.ended
     if wanted_status.blocked is not None:
         yield wanted_status.blocked
     elif condition_of(operation, Type.BLOCKED) is not None:
-        yield Wanted(Type.BLOCKED, ConditionStatus.FALSE, Reason.UNBLOCKED)
+        yield DesiredCondition(Type.BLOCKED, ConditionStatus.FALSE, Reason.UNBLOCKED)
     if wanted_status.degraded is not None:
         yield wanted_status.degraded
 

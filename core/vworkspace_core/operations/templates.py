@@ -42,7 +42,7 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
 
 
 @attrs.frozen
-class Template:
+class OperationTemplate:
     """One way to do one kind of action.
 
     `engine` is the name of an engine of the registry. `needs_ready_target` is never set for restores and upgrades,
@@ -69,7 +69,7 @@ class Template:
         return violations_of(self.schema, parameters, PARAMETERS)
 
 
-def load_template(data: Any) -> Template:
+def load_template(data: Any) -> OperationTemplate:
     """Return a template from plain data. Raises ValidationProblems with every problem and its path."""
     from vworkspace_core.operations.schemas import schema_problems, violations_of  # the validator is slow to import
 
@@ -79,7 +79,7 @@ def load_template(data: Any) -> Template:
     if problems := schema_problems(data["parameters"], "parameters"):
         raise ValidationProblems(problems)
     unrestricted = data.get("allowUnrestrictedHooks", False)
-    template = Template(
+    template = OperationTemplate(
         name=data["name"],
         type=OperationType(data["type"]),
         engine=data["engine"],
@@ -108,13 +108,13 @@ def load_template(data: Any) -> Template:
 class Templates:
     """All templates of a cluster, at most one for a type and engine."""
 
-    items: tuple[Template, ...] = ()
+    items: tuple[OperationTemplate, ...] = ()
 
-    def find(self, kind: str, engine: str) -> Template | None:
+    def find(self, kind: str, engine: str) -> OperationTemplate | None:
         """Return the template of that type and engine, None for an unknown combination."""
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
-    def with_template(self, template: Template) -> "Templates":
+    def with_template(self, template: OperationTemplate) -> "Templates":
         """Return these templates with that one, which replaces an older one of its name.
 
         Raises ValidationProblems if another one binds the same type to the same engine.

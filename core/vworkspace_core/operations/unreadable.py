@@ -7,14 +7,14 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.conditions import Wanted
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import Decision
-from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FINALIZER, is_managed
+from vworkspace_core.api.managed_namespace import claimed_by_another_operator
 from vworkspace_core.api.operation import (
     TERMINAL_PHASES,
     EngineName,
@@ -74,13 +74,13 @@ def decide_unreadable_operation(
 def _report(stub: Operation, problems: str) -> WantedStatus:
     """Return the present status, plus the condition that the Operation cannot be read."""
     before, running = stub.status, condition_of(stub, Type.RUNNING)
-    wanted = Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
+    desired = DesiredCondition(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
     if running is not None:
-        wanted = Wanted(Type.RUNNING, running.status, running.reason, running.message)
+        desired = DesiredCondition(Type.RUNNING, running.status, running.reason, running.message)
     return WantedStatus(
         before.phase or Phase.PENDING,
-        running=wanted,
-        accepted=Wanted(Type.ACCEPTED, ConditionStatus.FALSE, Reason.VALIDATION_FAILED, problems),
+        running=desired,
+        accepted=DesiredCondition(Type.ACCEPTED, ConditionStatus.FALSE, Reason.VALIDATION_FAILED, problems),
         started_at=before.started_at,
         outputs=before.outputs or {},
         logs_ref=before.logs_ref,

@@ -57,8 +57,8 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     parent = composite_of(box).read(manifest)
     found = explanation_of(box, parent, observed, now).plan
     applies = {apply.ref: apply.manifest for apply in found.effects.applies}
-    seen = (_with_conflict(box, parent, one, applies) for one in (*found.everything, *found.going))
-    children = [_branch(box, parent, one) for one in seen]
+    seen = (_with_conflict(box, parent, observation, applies) for observation in (*found.everything, *found.going))
+    children = [_branch(box, parent, observation) for observation in seen]
     return Branch(summary_of(box.kind, manifest), tuple(children))
 
 
@@ -76,31 +76,31 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
     """Return an observation in conflict if others hold fields of the object that is about to be applied."""
-    wanted = None if one.ref is None else applies.get(one.ref)
-    if wanted is None or one.live is None or not is_held_by_others(wanted, one.live, box.field_manager):
+    apply = None if one.ref is None else applies.get(one.ref)
+    if apply is None or one.live is None or not is_held_by_others(apply, one.live, box.field_manager):
         return one
     said = (condition.message for condition in parent.conditions if condition.message.startswith(f"{one.name}: "))
     message = next(said, "").removeprefix(f"{one.name}: ") or "another field manager holds a field of it"
     return attrs.evolve(one, state=NodeState.CONFLICT, reason=GraphReason.FIELD_CONFLICT, message=message)
 
 
-def _branch(box: "Box", parent: Parent, one: Observation) -> Branch:
-    ref = one.ref or ObjectRef(_kind(box, one), parent.namespace, "")
-    reason = one.reason or ("" if one.state in _PLAIN else one.state.value)
-    since = None if one.live is None else summary_of_child(ref.kind, one.live).since
-    told = Summary(ref, _STATES[one.state], reason, _message(one), since)
-    told = attrs.evolve(told, remedies=commands_in(one.message))
-    return Branch(told, node=_named(one.node, one.key), waits_for=one.waits_for)
+def _branch(box: "Box", parent: Parent, observation: Observation) -> Branch:
+    ref = observation.ref or ObjectRef(_kind(box, observation), parent.namespace, "")
+    reason = observation.reason or ("" if observation.state in _PLAIN else observation.state.value)
+    since = None if observation.live is None else summary_of_child(ref.kind, observation.live).since
+    told = Summary(ref, _STATES[observation.state], reason, _message(observation), since)
+    told = attrs.evolve(told, remedies=commands_in(observation.message))
+    return Branch(told, node=_named(observation.node, observation.key), waits_for=observation.waits_for)
 
 
-def _kind(box: "Box", one: Observation) -> Kind:
-    node = box.node(one.node)
-    return node.kind if node is not None else next(each.kind for each in box.externals if each.id == one.node)
+def _kind(box: "Box", observation: Observation) -> Kind:
+    node = box.node(observation.node)
+    return node.kind if node is not None else next(each.kind for each in box.externals if each.id == observation.node)
 
 
-def _message(one: Observation) -> str:
-    place = f" ({one.place})" if one.message and str(one.place) else ""
-    return f"{one.message}{place}"
+def _message(observation: Observation) -> str:
+    place = f" ({observation.place})" if observation.message and str(observation.place) else ""
+    return f"{observation.message}{place}"
 
 
 def _named(node: str, item: str) -> str:

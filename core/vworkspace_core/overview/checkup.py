@@ -38,7 +38,7 @@ ENGINE_CONTROLLERS: Final[Mapping[str, EngineController]] = {
 _MOST_NAMED: Final = 5
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """The result of one point."""
 
     OK = "ok"
@@ -57,7 +57,7 @@ class Finding:
     """One point. `remedy` is a command or a sentence, empty if nothing needs to be done."""
 
     point: str
-    verdict: Verdict
+    verdict: CheckResult
     told: str = ""
     remedy: str = ""
 
@@ -74,29 +74,29 @@ def api_server(version: str) -> Finding:
     """Report whether the API server is new enough for everything that is installed."""
     match = _VERSION.match(version)
     if match is None:
-        return Finding("API server", Verdict.UNKNOWN, f"it calls its version {version[:40]!r}")
+        return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
     lacking = [told for needed, told in _NEEDED if (int(match[1]), int(match[2])) < needed]
     if not lacking:
-        return Finding("API server", Verdict.OK, version)
-    return Finding("API server", Verdict.WARNING, f"{version}: {'; '.join(lacking)}")
+        return Finding("API server", CheckResult.OK, version)
+    return Finding("API server", CheckResult.WARNING, f"{version}: {'; '.join(lacking)}")
 
 
 Definitions = Mapping[str, Manifest | None]
 """CRDs by name; None for a missing one."""
 
 
-def own_definitions(found: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
+def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
     """Report whether our CRDs are installed, and of this version."""
-    for wanted in crd_manifests():
-        name, kind = str(wanted["metadata"]["name"]), str(wanted["spec"]["names"]["kind"])
-        live = found.get(name)
+    for crd_manifest in crd_manifests():
+        name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
+        live = definitions.get(name)
         if live is None:
-            yield Finding(f"CRD {kind}", Verdict.FAILED, f"{name} is not installed", crds_remedy(installation))
-        elif _schema(live) != _schema(wanted):
+            yield Finding(f"CRD {kind}", CheckResult.FAILED, f"{name} is not installed", crds_remedy(installation))
+        elif _schema(live) != _schema(crd_manifest):
             told = f"{name} is of another version than this command"
-            yield Finding(f"CRD {kind}", Verdict.WARNING, told, crds_remedy(installation))
+            yield Finding(f"CRD {kind}", CheckResult.WARNING, told, crds_remedy(installation))
         else:
-            yield Finding(f"CRD {kind}", Verdict.OK)
+            yield Finding(f"CRD {kind}", CheckResult.OK)
 
 
 def _schema(definition: Manifest) -> bytes:
@@ -104,41 +104,41 @@ def _schema(definition: Manifest) -> bytes:
     return canonical_json({str(get_path(each, "name")): get_path(each, "schema") for each in versions})
 
 
-def controllers(found: Definitions) -> Iterator[Finding]:
+def controllers(definitions: Definitions) -> Iterator[Finding]:
     """Report whether Flux is installed, and each engine, which only Operations that name it need."""
-    missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
+    missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
-    yield Finding("Flux", Verdict.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
+    yield Finding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
     for engine, controller in ENGINE_CONTROLLERS.items():
         kinds = (*controller.definitions, *controller.read_later)
-        absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
+        absent = [kind.crd_name for kind in kinds if not is_served(definitions, kind)]
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
         point = f"engine {engine}"
-        yield Finding(point, Verdict.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
+        yield Finding(point, CheckResult.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
 
 
-def is_served(found: Definitions, kind: Kind) -> bool:
+def is_served(definitions: Definitions, kind: Kind) -> bool:
     """Report whether the CRD exists and serves the version that we use."""
-    versions = get_path(found.get(kind.crd_name), "spec", "versions") or ()
+    versions = get_path(definitions.get(kind.crd_name), "spec", "versions") or ()
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
     """Report that Velero and its namespace are missing: it is installed first, then rights are granted there."""
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
-    return Finding(point, Verdict.FAILED, told, help_)
+    return Finding(point, CheckResult.FAILED, told, help_)
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
     """Report whether the operator's account has the printed rights; None: the user may not check that."""
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
-        return Finding(point, Verdict.UNKNOWN, told, "ask an administrator to run this")
+        return Finding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
     if not missing:
-        return Finding(point, Verdict.OK, f"{asked} rights")
+        return Finding(point, CheckResult.OK, f"{asked} rights")
     named = ", ".join(str(right) for right in missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return Finding(point, Verdict.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation))
+    return Finding(point, CheckResult.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation))
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
@@ -147,15 +147,15 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
     if not missing:
         return _ok(point)
     told = f"no service account {' and '.join(missing)}"
-    return Finding(point, Verdict.FAILED, told, account_remedy(namespace, missing[0], installation))
+    return Finding(point, CheckResult.FAILED, told, account_remedy(namespace, missing[0], installation))
 
 
-def gate(namespaces: Sequence[str]) -> Finding:
+def managed_namespaces(namespaces: Sequence[str]) -> Finding:
     """Report whether any namespace is open to the operator."""
     if namespaces:
-        return Finding("namespaces", Verdict.OK, f"{len(namespaces)} open to the operator")
+        return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
-    return Finding("namespaces", Verdict.WARNING, told, "label those it is to act in: managed-by=vworkspace")
+    return Finding("namespaces", CheckResult.WARNING, told, "label those it is to act in: managed-by=vworkspace")
 
 
 def operator(
@@ -171,27 +171,27 @@ def operator(
     a log: then its Events and those of its Deployment say why.
     """
     if not shards and deployment is None and has_heartbeat:
-        return Finding("operator", Verdict.OK, "a replica is at work, without a Lease")
+        return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
     why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas") or 0
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
         told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
-        return Finding("operator", Verdict.OK, told)
+        return Finding("operator", CheckResult.OK, told)
     if len(shards) > 1:
         told = f"no replica works on shard {', '.join(idle)}: its namespaces wait"
-        return Finding("operator", Verdict.FAILED, told, why)
+        return Finding("operator", CheckResult.FAILED, told, why)
     if deployment is None:
-        return Finding("operator", Verdict.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
+        return Finding("operator", CheckResult.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
     told = "it is installed, and none of its replicas is at work"
-    return Finding("operator", Verdict.FAILED, told, why)
+    return Finding("operator", CheckResult.FAILED, told, why)
 
 
 _ABOUT_THE_CONNECTION: Final = (
-    (ClusterConditionType.CONNECTED, "control plane", Verdict.FAILED),
-    (ClusterConditionType.AUTHENTICATED, "token", Verdict.FAILED),
-    (ClusterConditionType.CONTROLLERS_HEALTHY, "what the operator sees", Verdict.WARNING),
-    (ClusterConditionType.HARDENED, "tenants", Verdict.WARNING),
+    (ClusterConditionType.CONNECTED, "control plane", CheckResult.FAILED),
+    (ClusterConditionType.AUTHENTICATED, "token", CheckResult.FAILED),
+    (ClusterConditionType.CONTROLLERS_HEALTHY, "what the operator sees", CheckResult.WARNING),
+    (ClusterConditionType.HARDENED, "tenants", CheckResult.WARNING),
 )
 
 
@@ -199,7 +199,7 @@ def connection(cluster: Manifest | None) -> Iterator[Finding]:
     """Report the operator's own conditions about the control plane, its token and the clocks."""
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
-        yield Finding("control plane", Verdict.UNKNOWN, told)
+        yield Finding("control plane", CheckResult.UNKNOWN, told)
         return
     by_type = {str(get_path(each, "type")): each for each in get_path(cluster, "status", "conditions") or ()}
     for type_, point, verdict in _ABOUT_THE_CONNECTION:
@@ -207,15 +207,15 @@ def connection(cluster: Manifest | None) -> Iterator[Finding]:
             yield _of_condition(point, condition, verdict)
     if get_path(by_type.get(ClusterConditionType.CLOCK_SKEW), "status") == "True":
         message = str(get_path(by_type[ClusterConditionType.CLOCK_SKEW], "message"))
-        yield Finding("clocks", Verdict.FAILED, message, "set the clock of the one that is wrong")
+        yield Finding("clocks", CheckResult.FAILED, message, "set the clock of the one that is wrong")
     else:
         yield _ok("clocks")
 
 
-def _of_condition(point: str, condition: Manifest, verdict: Verdict) -> Finding:
+def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Finding:
     reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     if get_path(condition, "status") == "True" or reason == "NoAgent":
-        return Finding(point, Verdict.OK, message if reason == "NoAgent" else "")
+        return Finding(point, CheckResult.OK, message if reason == "NoAgent" else "")
     advice = advice_for(CLUSTER.kind, reason)
     if advice is None:
         return Finding(point, verdict, f"{reason}: {message}")
@@ -227,16 +227,16 @@ def credential(secret: Manifest | None) -> Finding:
     """Report whether the Secret with the control plane's credential has all keys; no value of it is shown."""
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
-        return Finding("credentials", Verdict.FAILED, told, _REGISTER)
+        return Finding("credentials", CheckResult.FAILED, told, _REGISTER)
     needed = (CredentialKey.URL, CredentialKey.CLUSTER_ID, CredentialKey.TOKEN)
     data: Any = get_path(secret, "data") or {}
     if absent := [key.value for key in needed if not data.get(key)]:
         return Finding(
-            "credentials", Verdict.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER
+            "credentials", CheckResult.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER
         )
     if not data.get(CredentialKey.SIGNING_KEY):
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
-        return Finding("credentials", Verdict.WARNING, told)
+        return Finding("credentials", CheckResult.WARNING, told)
     return _ok("credentials")
 
 
@@ -245,8 +245,8 @@ def may_install(missing: Sequence[Right]) -> Finding:
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
-    return Finding("your rights", Verdict.FAILED, f"you may not {named}", "use the kubeconfig of an administrator")
+    return Finding("your rights", CheckResult.FAILED, f"you may not {named}", "use the kubeconfig of an administrator")
 
 
 def _ok(point: str) -> Finding:
-    return Finding(point, Verdict.OK)
+    return Finding(point, CheckResult.OK)

@@ -45,7 +45,7 @@ def shard_data(one: AtWork) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
-def counts(summaries: Iterable[Summary]) -> dict[str, int]:
+def state_counts(summaries: Iterable[Summary]) -> dict[str, int]:
     """Return the number of objects in each state, the most frequent state first, then by name."""
     number: dict[str, int] = {}
     for summary in summaries:

@@ -51,7 +51,7 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
     """Return the command with the advised verb, unless it would be refused."""
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
-    return (f"vworkspace-operator {advice.verb} {spelled(ref_of(manifest, kind))}",)
+    return (f"vworkspace-operator {advice.verb} {command_line_name(ref_of(manifest, kind))}",)
 
 
 def may_resume(manifest: Manifest) -> bool:
@@ -89,6 +89,6 @@ def short(ref: ObjectRef) -> str:
     return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"
 
 
-def spelled(ref: ObjectRef) -> str:
+def command_line_name(ref: ObjectRef) -> str:
     """Return the object as the command line takes it."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

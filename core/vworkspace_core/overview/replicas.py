@@ -68,7 +68,7 @@ def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
     return max(beats, default=None)
 
 
-def beats(heartbeat: datetime | None, now: datetime) -> bool:
+def is_alive(heartbeat: datetime | None, now: datetime) -> bool:
     """Report whether an operator has sent a heartbeat lately: it sends one a minute."""
     return heartbeat is not None and heartbeat > now - _BEATING
 

@@ -89,7 +89,7 @@ class Summary:
     """The Operation that asks for another version than the spec does."""
 
     @property
-    def stands(self) -> str:
+    def state_text(self) -> str:
         """The state in words, with "suspended" added, since an object may be suspended in any state."""
         hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
         return f"{self.state.value}, suspended" if hidden else self.state.value
@@ -183,9 +183,9 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
             if type_ == _I.RECONCILING and _waits_for_values(kind, manifest):
                 type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
-            said = Summary(ref, state, *_said(condition), since=_since(condition))
-            help_ = help_for(kind, manifest, type_, said.reason, said.message)
-            told = attrs.evolve(_newer(said, overlooked), remedies=help_.remedies, advice=help_.advice)
+            summary = Summary(ref, state, *_reason_and_message(condition), since=_since(condition))
+            help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
+            told = attrs.evolve(_newer(summary, overlooked), remedies=help_.remedies, advice=help_.advice)
             return _with_cells(told, manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
@@ -197,11 +197,11 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
     """Fill in the values that the columns of the kind show."""
-    wanted, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
+    desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
     override = text_at(manifest, ".status.releaseOverride.version") and text_at(
         manifest, ".status.releaseOverride.operation"
     )
-    return attrs.evolve(summary, wanted=wanted, deployed=deployed, is_suspended=suspended == "True", override=override)
+    return attrs.evolve(summary, wanted=desired, deployed=deployed, is_suspended=suspended == "True", override=override)
 
 
 def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
@@ -241,11 +241,11 @@ def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> boo
     return is_of_now and get_path(ready, "status") == "False"
 
 
-def _newer(said: Summary, overlooked: str) -> Summary:
+def _newer(summary: Summary, overlooked: str) -> Summary:
     """Replace Ready and Suspended of an older generation by Progressing; obstacles hold for both generations."""
-    if not overlooked or said.state not in (OverviewState.READY, OverviewState.SUSPENDED):
-        return said
-    return attrs.evolve(said, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)
+    if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
+        return summary
+    return attrs.evolve(summary, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)
 
 
 def _overlooked(manifest: Manifest) -> str:
@@ -264,7 +264,7 @@ def _condition(manifest: Manifest, type_: str) -> Manifest | None:
     return next((each for each in conditions if get_path(each, "type") == type_), None)
 
 
-def _said(condition: Manifest | None) -> tuple[str, str]:
+def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
     return str(get_path(condition, "reason") or ""), str(get_path(condition, "message") or "")
 
 

@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import parse_time
-from vworkspace_core.overview.tone import Tone
+from vworkspace_core.overview.severity import Severity
 
 MOST: Final = 200
 """The most entries that are shown."""
@@ -28,7 +28,7 @@ class TimelineEntry:
 
     at: datetime
     what: str
-    tone: Tone
+    severity: Severity
     message: str = ""
     ref: ObjectRef | None = None
 
@@ -36,22 +36,22 @@ class TimelineEntry:
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
     """Yield the events that an object reports, in no order; unreadable ones are left out."""
     ref = ref_of(manifest, kind)
-    for path, what, tone in (
-        (("metadata", "creationTimestamp"), "created", Tone.QUIET),
-        (("metadata", "deletionTimestamp"), "deletion asked for", Tone.MOVING),
-        (("status", "startedAt"), "run started", Tone.MOVING),
-        (("status", "finishedAt"), "run ended", Tone.QUIET),
+    for path, what, severity in (
+        (("metadata", "creationTimestamp"), "created", Severity.QUIET),
+        (("metadata", "deletionTimestamp"), "deletion asked for", Severity.MOVING),
+        (("status", "startedAt"), "run started", Severity.MOVING),
+        (("status", "finishedAt"), "run ended", Severity.QUIET),
     ):
         if (at := _time(get_path(manifest, *path))) is not None:
-            yield TimelineEntry(at, what, tone, ref=ref)
+            yield TimelineEntry(at, what, severity, ref=ref)
     for condition in _conditions(manifest):
         if (at := _time(get_path(condition, "lastTransitionTime"))) is not None:
             yield _of_condition(ref, condition, at)
 
 
-def newest(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:
+def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:
     """Return the last entries, the newest first."""
-    return tuple(nlargest(most, entries, key=lambda one: (one.at, str(one.ref), one.what)))
+    return tuple(nlargest(most, entries, key=lambda entry: (entry.at, str(entry.ref), entry.what)))
 
 
 def last_transition(manifest: Manifest) -> datetime | None:
@@ -63,21 +63,25 @@ def last_transition(manifest: Manifest) -> datetime | None:
 
 
 def _conditions(manifest: Manifest) -> list[Any]:
-    found = get_path(manifest, "status", "conditions")
-    return found[:_MOST_CONDITIONS] if isinstance(found, list) else []
+    conditions = get_path(manifest, "status", "conditions")
+    return conditions[:_MOST_CONDITIONS] if isinstance(conditions, list) else []
 
 
 def _of_condition(ref: ObjectRef, condition: Any, at: datetime) -> TimelineEntry:
     type_, status, reason, message = (_text(condition, field) for field in ("type", "status", "reason", "message"))
     what = f"{type_} is {status}" + (f": {reason}" if reason else "")
-    return TimelineEntry(at, safe(what), _tone(type_, status), safe(message), ref)
+    return TimelineEntry(at, safe(what), _severity(type_, status), safe(message), ref)
 
 
-def _tone(type_: str, status: str) -> Tone:
+def _severity(type_: str, status: str) -> Severity:
     if status == "True":
-        known = ((_GOOD_WHEN_TRUE, Tone.GOOD), (_BAD_WHEN_TRUE, Tone.BAD), (_WAITING_WHEN_TRUE, Tone.WAITING))
-        return next((tone for types, tone in known if type_ in types), Tone.MOVING)
-    return Tone.WAITING if type_ in _GOOD_WHEN_TRUE else Tone.QUIET
+        known = (
+            (_GOOD_WHEN_TRUE, Severity.GOOD),
+            (_BAD_WHEN_TRUE, Severity.BAD),
+            (_WAITING_WHEN_TRUE, Severity.WAITING),
+        )
+        return next((severity for types, severity in known if type_ in types), Severity.MOVING)
+    return Severity.WAITING if type_ in _GOOD_WHEN_TRUE else Severity.QUIET
 
 
 def _text(value: Any, field: str) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from vworkspace_core.overview.picture import Picture
+from vworkspace_core.overview.object_graph import ObjectGraph
 
 FORMAT: Final = "vworkspace.io/trace/v1"
 MOST_MOMENTS: Final = 10_000
@@ -23,7 +23,7 @@ class Moment:
 
     at: datetime
     subject: str
-    picture: Picture
+    object_graph: ObjectGraph
     told: tuple[str, ...] = ()
     facts: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -80,5 +80,5 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 def _as_kept(moment: Moment) -> Moment:
     """Drop references, as a trace has no pages to link to, and times since, as virtual times are no real ones."""
-    nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.picture.nodes)
-    return attrs.evolve(moment, picture=attrs.evolve(moment.picture, nodes=nodes))
+    nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.object_graph.nodes)
+    return attrs.evolve(moment, object_graph=attrs.evolve(moment.object_graph, nodes=nodes))

@@ -39,7 +39,7 @@ class Branch:
 
 
 @attrs.frozen
-class Origin:
+class ObjectOrigin:
     """The requester of an object: a job of the control plane, or the writer of its spec. Empty if unknown."""
 
     job: str = ""
@@ -51,7 +51,7 @@ class Origin:
         return f"applied directly ({self.manager or 'writer unknown'})"
 
 
-def origin_of(manifest: Manifest) -> Origin:
+def origin_of(manifest: Manifest) -> ObjectOrigin:
     """Return who requested the spec."""
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     managers = [
@@ -59,7 +59,7 @@ def origin_of(manifest: Manifest) -> Origin:
         for _, entry in entries(manifest)
         if get_path(entry, "fieldsV1", "f:spec") is not None and not get_path(entry, "subresource")
     ]
-    return Origin(str(job or ""), managers[-1] if managers else "")
+    return ObjectOrigin(str(job or ""), managers[-1] if managers else "")
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:

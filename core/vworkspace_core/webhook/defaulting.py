@@ -47,24 +47,24 @@ def default_patch(request: AdmissionRequest) -> Patch:
 
 
 def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
-    wanted = {"name": request.name or meta.name, "namespace": request.namespace or meta.namespace}
-    wanted |= _before(request, "release", wanted)
-    fits = len(wanted["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, wanted["name"])
+    desired = {"name": request.name or meta.name, "namespace": request.namespace or meta.namespace}
+    desired |= _before(request, "release", desired)
+    fits = len(desired["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, desired["name"])
     # An invalid name is left for the schema to refuse: a shortened one would surprise.
-    return {key: value for key, value in wanted.items() if value and (key != "name" or fits)}
+    return {key: value for key, value in desired.items() if value and (key != "name" or fits)}
 
 
-def _before(request: AdmissionRequest, part: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _before(request: AdmissionRequest, part: str, desired: Mapping[str, Any]) -> dict[str, Any]:
     """Return the old object's values for these keys, since immutable fields must not be guessed again."""
     value = get_path(request.old_object, "spec", part)
-    return {key: value[key] for key in wanted if isinstance(get_path(value, key), str)}
+    return {key: value[key] for key in desired if isinstance(get_path(value, key), str)}
 
 
-def _filled(spec: Mapping[str, Any], part: str, wanted: Mapping[str, Any]) -> Patch:
+def _filled(spec: Mapping[str, Any], part: str, desired: Mapping[str, Any]) -> Patch:
     present = spec.get(part)
     if present is None:
-        return [{"op": "add", "path": f"/spec/{part}", "value": dict(wanted)}] if wanted else []
+        return [{"op": "add", "path": f"/spec/{part}", "value": dict(desired)}] if desired else []
     if not isinstance(present, Mapping):
         return []
-    missing = {key: value for key, value in wanted.items() if present.get(key) is None}
+    missing = {key: value for key, value in desired.items() if present.get(key) is None}
     return [{"op": "add", "path": f"/spec/{part}/{key}", "value": value} for key, value in missing.items()]

@@ -22,11 +22,11 @@ from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.apimachinery.structuring import read_meta, structure
-from vworkspace_core.api.admission import AdmissionSettings, check_gate, same_spec, stored_problems
+from vworkspace_core.api.admission import AdmissionSettings, check_managed_namespace, same_spec, stored_problems
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import class_of
-from vworkspace_core.api.gating import claimed_by_another_operator, meant_for_another_cluster
 from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
+from vworkspace_core.api.managed_namespace import claimed_by_another_operator, meant_for_another_cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameters import template_problems
@@ -44,7 +44,7 @@ class WebhookSettings:
     """The users that may write managed objects; empty permits all."""
 
 
-def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
+def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
     """Return every reason to refuse the write; `gated` says whether its namespace carries the gate's label (RES-5)."""
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
     if request.object is None or request.subresource or request.operation not in written:
@@ -65,8 +65,8 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
     if settings.writers and request.user not in settings.writers:
         return (_not_a_writer(request, settings),)
     spec = () if unchanged else _spec_problems(new, old, settings)
-    namespace = _namespace(request.namespace or meta.namespace, gated=gated)
-    return first_of([*spec, *check_gate(meta, namespace, settings.cluster_id)])
+    namespace = _namespace(request.namespace or meta.namespace, namespace_managed=namespace_managed)
+    return first_of([*spec, *check_managed_namespace(meta, namespace, settings.cluster_id)])
 
 
 def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Problem:
@@ -110,7 +110,7 @@ def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSetting
     return (*stored_problems(new, old, settings.admission), *template_problems(new, settings.templates))
 
 
-def _namespace(name: str, *, gated: bool) -> Manifest:
-    labels = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if gated else {}
+def _namespace(name: str, *, namespace_managed: bool) -> Manifest:
+    labels = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if namespace_managed else {}
     manifest = NAMESPACE.manifest(name)
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}

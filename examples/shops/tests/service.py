@@ -31,10 +31,10 @@ class Service:
             return (204, {}) if self.shops.pop(uid, None) is not None else (404, {"message": "no such shop"})
         if method == "GET":
             return (200, self.shops[uid]) if uid in self.shops else (404, {"message": "no such shop"})
-        wanted = json.loads(body)
-        if wanted["shelves"] > MOST:
+        desired = json.loads(body)
+        if desired["shelves"] > MOST:
             return 422, {"message": f"at most {MOST} shelves"}
-        self.shops[uid] = wanted
+        self.shops[uid] = desired
         return 200, {"id": f"r-{uid}", "address": f"{self.url}/shops/{uid}"}
 
     def etag(self, uid: str) -> str:

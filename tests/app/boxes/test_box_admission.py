@@ -67,8 +67,8 @@ def test_a_rule_about_a_change_is_asked_of_updates_only(box: Box) -> None:
     gold, tin = (registry(annotations={"tier": tier}) for tier in ("gold", "tin"))
     assert asked(box, path, gold)["allowed"] is True
     assert asked(box, path, gold, gold)["allowed"] is True
-    told = asked(box, path, tin, gold)["status"]
-    assert told["details"]["causes"][0] == {
+    status = asked(box, path, tin, gold)["status"]
+    assert status["details"]["causes"][0] == {
         "reason": "FieldValueInvalid",
         "message": "the tier stays",
         "field": "metadata.annotations",

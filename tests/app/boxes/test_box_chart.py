@@ -15,7 +15,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.trials.world import BoxWorld
+from purekube_run.simulation.world import BoxWorld
 from vworkspace_core import (
     APPLICATION_INSTANCE,
     Context,
@@ -86,8 +86,8 @@ def plain(manifest: Manifest) -> dict[str, Any]:
 
 def essence(manifests: list[Manifest]) -> dict[str, Any]:
     """Specs by kind; the name of a source, which each has from a content hash of its own, is told apart."""
-    names = {str(metadata(one)["name"]): "SOURCE" for one in manifests if one["kind"] != "HelmRelease"}
-    return {one["kind"]: named(one["spec"], names) for one in manifests}
+    names = {str(metadata(manifest)["name"]): "SOURCE" for manifest in manifests if manifest["kind"] != "HelmRelease"}
+    return {manifest["kind"]: named(manifest["spec"], names) for manifest in manifests}
 
 
 def named(value: Any, names: dict[str, str]) -> Any:

@@ -52,8 +52,8 @@ CHANGES = [
 @pytest.mark.parametrize(("before", "after", "pointed", "expected"), CHANGES, ids=[row[1].strip() for row in CHANGES])
 def test_box_check_tells_line_and_column(tmp_path: Path, before: str, after: str, pointed: str, expected: str) -> None:
     text = WEBAPP.replace(before, after, 1)
-    found = [one for one in load_box(written(tmp_path, text)).problems if expected in str(one)]
-    (place,) = {one.place for one in found}
+    found = [problem for problem in load_box(written(tmp_path, text)).problems if expected in str(problem)]
+    (place,) = {problem.place for problem in found}
     assert (text.split("\n")[place.line - 1] + "\n")[place.column - 1 :].startswith(pointed)
 
 
@@ -126,7 +126,7 @@ def test_box_check_prints_json_for_editors(tmp_path: Path, capsys: pytest.Captur
     assert run_command(["box", "check", written(tmp_path, WEBAPP.replace("  crd:", "  crt:")), "-o", "json"]) == 1
     (found,) = json.loads(capsys.readouterr().out)
     assert found["ok"] is False
-    unknown = next(one for one in found["problems"] if one["path"] == "spec.crt")
+    unknown = next(problem for problem in found["problems"] if problem["path"] == "spec.crt")
     assert {"severity": "error", "line": 6, "column": 8}.items() <= unknown.items()
 
 

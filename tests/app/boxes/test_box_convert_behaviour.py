@@ -11,8 +11,8 @@ from purekube.boxes.box import Box
 from purekube.boxes.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.trials.cluster import condition_of
-from purekube_run.trials.world import BoxWorld
+from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.world import BoxWorld
 from vworkspace_app.commands.box_convert import convert_file
 
 HERE = Path(__file__).parent / "convert"

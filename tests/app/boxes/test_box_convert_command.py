@@ -104,11 +104,11 @@ def test_by_hand_the_pattern_takes_no_more_lines_than_as_a_katalog() -> None:
     """And it is the same operator: what `convert` makes differs in the names of the resources only."""
     by_hand = HERE / "webapp.box.yaml"
     (made,) = [file for file in convert_file(str(KATALOG)).files if file.name == "webapp.yaml"]
-    wanted, found = yaml.safe_load(made.text)["spec"], yaml.safe_load(by_hand.read_text(encoding="utf-8"))["spec"]
+    desired, found = yaml.safe_load(made.text)["spec"], yaml.safe_load(by_hand.read_text(encoding="utf-8"))["spec"]
 
     assert len(rows(by_hand)) <= len(rows(KATALOG))
     assert max(map(len, rows(by_hand))) <= 120
-    assert found["status"] == wanted["status"]
+    assert found["status"] == desired["status"]
     assert [(entry.get("when"), entry["template"]) for entry in found["resources"]] == [
         (
             entry.get("when"),
@@ -116,7 +116,7 @@ def test_by_hand_the_pattern_takes_no_more_lines_than_as_a_katalog() -> None:
             if entry["id"] == "service"
             else entry["template"],
         )
-        for entry in wanted["resources"]
+        for entry in desired["resources"]
     ]
 
 

@@ -73,7 +73,7 @@ def test_the_pods_run_the_files_and_change_with_them() -> None:
 
 def test_rules_and_literal_values_of_a_box_go_into_its_crd() -> None:
     (crd,) = rendered("registry", crds_only=True)
-    (version,) = [one for one in crd["spec"]["versions"] if one["storage"]]
+    (version,) = [version for version in crd["spec"]["versions"] if version["storage"]]
     box = yaml.safe_load((BOXES / "registry.yaml").read_text(encoding="utf-8"))
     said = {rule["rule"] for rule in version["schema"]["openAPIV3Schema"].get("x-kubernetes-validations", ())}
 
@@ -113,7 +113,7 @@ def test_a_box_that_needs_webhooks_has_them_configured_and_trusted() -> None:
     (container,) = template["spec"]["containers"]
     assert "--webhook-listen=0.0.0.0:9443" in container["args"]
     assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
-    volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+    volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
     assert volumes["webhook-tls"]["secret"] == {"secretName": "vworkspace-box-registry-webhook-tls"}
 
     (crd,) = rendered("registry", crds_only=True)

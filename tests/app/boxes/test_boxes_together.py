@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_a_box_makes_objects_of_the_kind_of_another_that_is_given_with_it(files: list[str]) -> None:
-    assert [one.problems for one in load_boxes(files)] == [(), ()]
+    assert [loaded_box.problems for loaded_box in load_boxes(files)] == [(), ()]
     (alone,) = load_boxes(files[:1])
     assert "the kind Shop is not known" in alone.problems[0].message
     team = load_boxes(files)[0].box

@@ -29,12 +29,12 @@ def definitions(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             documents = [one for one in yaml.safe_load_all(file.read_text(encoding="utf-8")) if isinstance(one, dict)]
         except yaml.YAMLError:
             continue  # a template of Helm
-        for one in documents:
-            spec = one.get("spec")
+        for document in documents:
+            spec = document.get("spec")
             whole = isinstance(spec, dict) and {"schema", "resources"} <= spec.keys()
-            if one.get("kind") == "ResourceGraphDefinition" and whole and repr(one) not in seen:
-                seen.add(repr(one))
-                yield str(file.relative_to(folder)), one
+            if document.get("kind") == "ResourceGraphDefinition" and whole and repr(document) not in seen:
+                seen.add(repr(document))
+                yield str(file.relative_to(folder)), document
 
 
 def test_what_is_said_to_be_converted_can_be_run_and_the_number_only_rises(tmp_path: Path) -> None:
@@ -45,12 +45,12 @@ def test_what_is_said_to_be_converted_can_be_run_and_the_number_only_rises(tmp_p
     for number, (name, document) in enumerate(definitions(Path(folder))):
         file, out = tmp_path / f"{number}.yaml", tmp_path / str(number)
         file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-        found = convert_file(str(file))
-        box, *_ = write_files(found.files, out)
+        converted_file = convert_file(str(file))
+        box, *_ = write_files(converted_file.files, out)
         runs = load_box(str(box)).box is not None
-        assert runs is (found.refused == ()), name
+        assert runs is (converted_file.refused == ()), name
         trusted = convert_file(str(file), trusting=True)
-        good += not (found.problems or found.refused)
+        good += not (converted_file.problems or converted_file.refused)
         if trusted.problems or trusted.refused:
             others.append(f"{name}: {(*trusted.problems, *trusted.refused)[0]}")
         else:

@@ -246,13 +246,13 @@ def test_the_order_holds_whatever_waits_and_nothing_is_lost(
 
         sequence = [call for call in calls(site, since) if call is not AgentCall.FETCH]
         dropped = noise > 1000
-        wanted = [
+        desired = [
             *([AgentCall.EVENTS] if dropped else []),
             *([AgentCall.STATUS] if old else []),
             *([AgentCall.RESULT] if settling else []),
         ]
-        assert sequence[: len(wanted)] == wanted
-        assert sequence.index(AgentCall.ACK) > max(len(wanted) - 1, 0), "new jobs come last"
+        assert sequence[: len(desired)] == desired
+        assert sequence.index(AgentCall.ACK) > max(len(desired) - 1, 0), "new jobs come last"
         assert [outcome(job) for job in old] == ["none"] * moving + ["succeeded"] * settling
         assert new.acked_at is not None
         told = [event["eventKey"] for event in site.server.events_of(CLUSTER_ID)]

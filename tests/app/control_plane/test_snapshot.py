@@ -57,10 +57,10 @@ def test_a_snapshot_of_thousands_of_objects_is_never_held_whole() -> None:
             await sender.drain()
             tasks.cancel_scope.cancel()
 
-        told = server.events_of(CLUSTER_ID)
-        assert {one["resourceRef"]["name"] for one in told} == {live["metadata"]["name"] for live in owned}
-        assert [one["resourceRef"]["name"] for one in told][-1] == "app-7", "news come after it"
-        assert len(told) == len(owned) + 1
+        events = server.events_of(CLUSTER_ID)
+        assert {event["resourceRef"]["name"] for event in events} == {live["metadata"]["name"] for live in owned}
+        assert [event["resourceRef"]["name"] for event in events][-1] == "app-7", "news come after it"
+        assert len(events) == len(owned) + 1
         assert most_ahead <= BATCH
         calls = [call for _, call in server.requests if call is AgentCall.EVENTS]
         assert len(calls) == -(-len(owned) // BATCH) + 1

@@ -46,7 +46,7 @@ class Troubled(InProcessKube):
         return await proceed(request)
 
     def notes(self) -> list[str]:
-        return sorted(str(found["note"]) for found in run_sync(self.list(EVENT)).items)
+        return sorted(str(item["note"]) for item in run_sync(self.list(EVENT)).items)
 
 
 def while_running(api: Troubled, act: Callable[[BackgroundEvents], Awaitable[None]]) -> BackgroundEvents:
@@ -180,7 +180,7 @@ def test_the_event_is_what_kubectl_describe_shows() -> None:
 
     while_running(api, act)
 
-    first, second = sorted(run_sync(api.list(EVENT)).items, key=lambda one: str(one["note"]))
+    first, second = sorted(run_sync(api.list(EVENT)).items, key=lambda item: str(item["note"]))
     assert first["regarding"] == {
         "apiVersion": INSTANCE.kind.api_version,
         "kind": "ApplicationInstance",

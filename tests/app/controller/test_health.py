@@ -143,7 +143,7 @@ def test_a_driver_that_does_not_cancel_its_reconcile_turns_health_red() -> None:
             group.start_soon(driver.run)
             driver.enqueue(KEY)
             began = CLOCK.monotonic()
-            while (report := healthy(Vitals(drivers=(driver.vitals("instance"),)), 0.0)).ok:
+            while (report := healthy(Vitals(worker_pools=(driver.vitals("instance"),)), 0.0)).ok:
                 await CLOCK.sleep(1.0)
             release.set()
             group.cancel_scope.cancel()
@@ -160,6 +160,6 @@ def test_a_driver_that_has_not_begun_is_a_standby_and_healthy() -> None:
         driver = WorkerPool(lambda key: anyio.sleep(0), clock=CLOCK)  # type: ignore[arg-type,return-value]
         driver.enqueue(KEY)
         await CLOCK.sleep(86_400)
-        return healthy(Vitals(drivers=(driver.vitals("instance"),)), 0.0)
+        return healthy(Vitals(worker_pools=(driver.vitals("instance"),)), 0.0)
 
     assert run(main).ok

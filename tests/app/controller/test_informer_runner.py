@@ -18,7 +18,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.state import DEFAULT_POLICY
-from purekube.controller.queue.event_handlers import itself
+from purekube.controller.queue.event_handlers import same_object
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent, WatchEventType
 from purekube_run.controller.informer import InformerRunner
@@ -248,15 +248,15 @@ def test_a_handler_that_raises_keeps_no_other_from_being_called() -> None:
         def broken(change: CacheChange) -> None:
             raise ZeroDivisionError
 
-        told: list[CacheChange] = []
+        cache_changes: list[CacheChange] = []
         scene.informer.subscribe(broken)
-        scene.informer.subscribe(told.append)
+        scene.informer.subscribe(cache_changes.append)
         await scene.informer.wait_for_sync()
         await scene.write("a")
         await scene.write("b")
         await anyio.sleep(1)
 
-        assert [change.ref.name for change in told] == ["a", "b"]
+        assert [change.ref.name for change in cache_changes] == ["a", "b"]
         assert scene.informer.stats().handler_failures == 2
 
     play(story)
@@ -394,7 +394,7 @@ def test_informer_queue_and_driver_converge_together() -> None:
 
         informers = Informers([scene.informer])
         driver = WorkerPool(reconcile, clock=CLOCK, has_seen=informers.has_seen, refresh=informers.refresh)
-        scene.informer.subscribe(driver.handler(itself))
+        scene.informer.subscribe(driver.handler(same_object))
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             for name in "abc":
@@ -403,7 +403,7 @@ def test_informer_queue_and_driver_converge_together() -> None:
             driver.shutdown()
 
         assert sorted(passes) == ["a", "a", "b", "b", "c", "c"]
-        assert {one["data"]["value"] for one in scene.informer.store.objects()} == {"done"}
+        assert {obj["data"]["value"] for obj in scene.informer.store.objects()} == {"done"}
 
     play(story)
 

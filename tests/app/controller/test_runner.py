@@ -20,10 +20,10 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.controller.blocked_pass import standard_words
 from purekube.controller.execute import OnWrite
 from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.reconcile import ReconcileResult
+from purekube.controller.reconcile_error import standard_words
 from purekube.ports import PatchType
 from purekube_run.controller.controller import Controller, For, Queue, Writer
 from purekube_run.controller.event_recorder import BackgroundEvents
@@ -73,7 +73,7 @@ class Scripted:
 
     def of(self, name: str) -> list[Pass]:
         """The passes over one object."""
-        return [one for one in self.passes if one.key == name]
+        return [pass_ for pass_ in self.passes if pass_.key == name]
 
 
 @attrs.define
@@ -277,7 +277,7 @@ def test_a_resync_reconciles_every_object_spread_over_a_tenth_of_the_interval_RE
         await site.clock.sleep(2200.0)
         passes = site.script.passes
         assert len(passes) == 2 * len(names)
-        first = [one.began for one in passes[: len(names)]]
+        first = [pass_.began for pass_ in passes[: len(names)]]
         assert timedelta(seconds=max(first) - min(first)) <= timedelta(seconds=100)
         assert len(set(first)) > 40
 
@@ -292,6 +292,6 @@ def test_a_standby_reconciles_nothing_and_a_leader_begins_with_every_object_RUN_
         assert not site.script.passes
         assert site.manager.worker_pools["shops"].stats().queue.adds == 0
         await site.clock.sleep(20.0)
-        assert sorted(one.key for one in site.script.passes) == ["a", "b", "c"]
+        assert sorted(pass_.key for pass_ in site.script.passes) == ["a", "b", "c"]
 
     play(story, elected_after=100.0)

@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.controller.decision import Decision
 from purekube.controller.execute import STATUS
 from purekube.controller.informer.store import ObjectStore
-from purekube.controller.queue.hot_loop import HotLoop
+from purekube.controller.queue.hot_loop import HotLoopEvidence
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 from purekube.controller.requeue import Requeue, requeue_for
@@ -36,12 +36,12 @@ class Recorder:
     """An observer that keeps what it is told."""
 
     done: list[Reconciled] = attrs.field(factory=list)
-    loops: list[tuple[ObjectRef, HotLoop]] = attrs.field(factory=list)
+    loops: list[tuple[ObjectRef, HotLoopEvidence]] = attrs.field(factory=list)
 
     def reconciled(self, done: Reconciled) -> None:
         self.done.append(done)
 
-    def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         self.loops.append((ref, finding))
 
 

@@ -63,8 +63,8 @@ class Site:
         """A process."""
         control = InProcessControlPlane(self.server, f"{MARK}-first")
         performer = CredentialPerformer(self.kube, control, OWN, "https://odoo.example.com", CLUSTER)
-        found = Credentials("u", CLUSTER, f"{MARK}-first", StoredCredential(f"{MARK}-first"))
-        self.rotation = RotationManager(performer, Live(credentials_of(secret) if secret else found), self.clock)
+        credentials = Credentials("u", CLUSTER, f"{MARK}-first", StoredCredential(f"{MARK}-first"))
+        self.rotation = RotationManager(performer, Live(credentials_of(secret) if secret else credentials), self.clock)
         self.rotation.live.subscribe(lambda now: control.use_token(now.token))
 
     async def run(self, rotation: RotationManager) -> None:
@@ -264,7 +264,7 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
         async def reread() -> bool:
             await anyio.lowlevel.checkpoint()
             rereads.append(site.clock.monotonic())
-            return rotation.has_other_token()
+            return rotation.token_changed()
 
         control = Witness(site.server, lambda: rotation.live.current.token, heard)
         manager = Manager(

@@ -13,7 +13,7 @@ from tests.support.chart_values import EVERYTHING, values
 from tests.support.helm import UNAVAILABLE, Helm, HelmError, documents, helm_in
 from tools.chart.templates import KEEP
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS
-from vworkspace_app.install.values import chart_values, default_values, merged, printed
+from vworkspace_app.install.values import chart_values, default_values, merged, values_documents
 from vworkspace_core.api.crd import crd_manifests
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart"
@@ -28,16 +28,23 @@ def helm() -> Iterator[Helm]:
 
 
 def keyed(manifests: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Any]:
-    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in manifests}
+    return {
+        (manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]): manifest
+        for manifest in manifests
+    }
 
 
 def expected(given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
     """What `manifests --values` prints, without the namespace of the release, which is Helm's to make."""
-    return keyed(one for one in printed(chart_values(given_values), namespace) if one["kind"] != "Namespace")
+    return keyed(
+        document
+        for document in values_documents(chart_values(given_values), namespace)
+        if document["kind"] != "Namespace"
+    )
 
 
 def rendered(helm: Helm, given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
-    return keyed(without_keep(one) for one in documents(helm.rendered(given_values, namespace)))
+    return keyed(without_keep(document) for document in documents(helm.rendered(given_values, namespace)))
 
 
 def without_keep(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +98,7 @@ def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> No
 def test_crds_are_those_of_manifests_and_stay_when_the_release_goes(helm: Helm) -> None:
     found = documents(helm.rendered({}), crds=True)
 
-    assert all(KEEP.items() <= one["metadata"].pop("annotations").items() for one in found)
+    assert all(KEEP.items() <= document["metadata"].pop("annotations").items() for document in found)
     assert keyed(found) == keyed(crd_manifests())
     assert documents(helm.rendered({"crds": {"install": False}}), crds=True) == []
 
@@ -131,7 +138,7 @@ def test_what_the_schema_refuses_is_told_with_its_path(helm: Helm, wrong: dict[s
 def test_accounts_of_releases_outlive_the_release_of_the_operator(helm: Helm) -> None:
     for role in ("", "edit"):
         found = documents(helm.rendered({"tenants": [{"namespace": "a", "releaseRole": role}]}))
-        kept = {one["kind"] for one in found if one["metadata"].get("annotations") == KEEP}
+        kept = {document["kind"] for document in found if document["metadata"].get("annotations") == KEEP}
         assert kept == {"ServiceAccount", "RoleBinding", *([] if role else ["Role"])}
 
 

@@ -15,7 +15,7 @@ from tests.support.rights import Right as GrantedRight
 from tests.support.rights import granted
 from vworkspace_app.commands.manifests import render_manifests
 from vworkspace_app.install import InstallOptions
-from vworkspace_core.api.installation import Installation, Keeper, installation_of, namespace_of_account
+from vworkspace_core.api.installation import Installation, InstallTool, installation_of, namespace_of_account
 from vworkspace_core.api.remedies import account_remedy, crds_remedy, remedy
 from vworkspace_core.install import access
 
@@ -73,7 +73,7 @@ def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone(agent: bool) 
     for right in rights(agent=agent):
         command = remedy(right, Installation(agent=agent))
         manifests = prints.setdefault(command, printed_by(command))
-        assert {one["kind"] for one in manifests} <= ROLES, command
+        assert {manifest["kind"] for manifest in manifests} <= ROLES, command
         needed = GrantedRight(right.namespace or "*", right.group, right.resource, right.verb)
         assert any(each.covers(needed) for each in granted(manifests)), f"{right}: {command}"
     assert len(prints) == 3, "the operator's own, a gated namespace's, Velero's"
@@ -88,10 +88,13 @@ def test_the_remedy_for_a_person_outside_the_cluster_binds_that_person_under_oth
         for one in printed_by(remedy(right))
     }
     for right in rights("https://id.example/alice#1 o'neill"):
-        manifests = printed_by(remedy(right, Installation(keeper=Keeper.HELM, name="ours", place=SYSTEM)))
-        names = {(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in manifests}
+        manifests = printed_by(remedy(right, Installation(keeper=InstallTool.HELM, name="ours", place=SYSTEM)))
+        names = {
+            (manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace"))
+            for manifest in manifests
+        }
         assert not names & of_the_installation
-        (binding, *_) = [one for one in manifests if one["kind"].endswith("Binding")]
+        (binding, *_) = [manifest for manifest in manifests if manifest["kind"].endswith("Binding")]
         assert binding["subjects"] == [
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "https://id.example/alice#1 o'neill"}
         ]
@@ -114,14 +117,14 @@ LABELLED: Final[Mapping[str, tuple[dict[str, Any], Installation]]] = {
             "labels": {"app.kubernetes.io/managed-by": "Helm"},
             "annotations": {"meta.helm.sh/release-name": "ours", "meta.helm.sh/release-namespace": "ops"},
         },
-        Installation(keeper=Keeper.HELM, name="ours", place="ops"),
+        Installation(keeper=InstallTool.HELM, name="ours", place="ops"),
     ),
     "Flux by Helm": (
         {
             "labels": {"helm.toolkit.fluxcd.io/name": "ours", "helm.toolkit.fluxcd.io/namespace": "flux-system"},
             "annotations": {"meta.helm.sh/release-name": "ours", "meta.helm.sh/release-namespace": "ops"},
         },
-        Installation(keeper=Keeper.FLUX_HELM_RELEASE, name="ours", place="flux-system"),
+        Installation(keeper=InstallTool.FLUX_HELM_RELEASE, name="ours", place="flux-system"),
     ),
     "Flux by kustomize": (
         {
@@ -130,33 +133,33 @@ LABELLED: Final[Mapping[str, tuple[dict[str, Any], Installation]]] = {
                 "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
             }
         },
-        Installation(keeper=Keeper.FLUX_KUSTOMIZATION, name="apps", place="flux-system"),
+        Installation(keeper=InstallTool.FLUX_KUSTOMIZATION, name="apps", place="flux-system"),
     ),
     "Argo CD": (
         {"annotations": {"argocd.argoproj.io/tracking-id": "platform:/ServiceAccount:ops/vworkspace-operator"}},
-        Installation(keeper=Keeper.ARGO_CD, name="platform"),
+        Installation(keeper=InstallTool.ARGO_CD, name="platform"),
     ),
     "Argo CD by label": (
         {"labels": {"app.kubernetes.io/instance": "platform"}},
-        Installation(keeper=Keeper.ARGO_CD, name="platform"),
+        Installation(keeper=InstallTool.ARGO_CD, name="platform"),
     ),
 }
 
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_the_tool_that_keeps_the_operator_is_known_and_no_remedy_writes_beside_it(name: str) -> None:
-    metadata, wanted = LABELLED[name]
-    found = installation_of({"metadata": metadata}, SYSTEM, agent=True)
-    assert found == wanted
-    said = [remedy(right, found) for right in rights()]
-    said += [account_remedy(TEAM, "vworkspace-release", found), crds_remedy(found)]
+    metadata, desired = LABELLED[name]
+    installation = installation_of({"metadata": metadata}, SYSTEM, agent=True)
+    assert installation == desired
+    said = [remedy(right, installation) for right in rights()]
+    said += [account_remedy(TEAM, "vworkspace-release", installation), crds_remedy(installation)]
     for text in said:
-        assert ("kubectl" in text) is (found.keeper is Keeper.NOBODY), text
-        assert found.name in text
+        assert ("kubectl" in text) is (installation.keeper is InstallTool.NOBODY), text
+        assert installation.name in text
 
 
 def test_the_remedy_where_helm_keeps_the_roles_is_a_value_of_the_chart() -> None:
-    helm = Installation(keeper=Keeper.HELM, name="ours", place="ops")
+    helm = Installation(keeper=InstallTool.HELM, name="ours", place="ops")
     values = {remedy(right, helm).partition("ours, ")[2] for right in rights()}
     assert values == {
         "nothing is missing: upgrade it to the chart of the operator's version, which brings the roles back",

@@ -216,9 +216,11 @@ class Chaos(RuleBasedStateMachine):
         self._the_newest_generation_stands()
         deeds = list(world.deeds)
         world.run(world.pass_time(5))  # the reconciler may have something to say yet
-        before = [found["metadata"]["resourceVersion"] for found in world.instances()]
+        before = [instance["metadata"]["resourceVersion"] for instance in world.instances()]
         world.run(world.pass_time(400))
-        assert [found["metadata"]["resourceVersion"] for found in world.instances()] == before, "and then all is quiet"
+        assert [instance["metadata"]["resourceVersion"] for instance in world.instances()] == before, (
+            "and then all is quiet"
+        )
         assert world.deeds == deeds, "the operator has done all it will do"
 
     def _is_settled(self) -> bool:

@@ -54,14 +54,14 @@ def test_jobs_that_close_together_share_a_write_and_ten_thousand_tombstones_fit_
 
         secrets = (await kube.list(SECRET, namespace=NS)).items
         assert 40 <= len(secrets) <= 50
-        assert max(len(base64.b64decode(found["data"]["tombstones"])) for found in secrets) < 100_000
+        assert max(len(base64.b64decode(secret["data"]["tombstones"])) for secret in secrets) < 100_000
         again = KubeJobStore(distant, NS)
         assert list(await again.load()) == []
         distant.calls.clear()
         for number in range(LIFE):
-            wanted = tombstone(number)
-            assert await again.tombstone(wanted.idempotency_key) == wanted
-            assert await again.newest(wanted.idempotency_key.partition("@")[0]) == wanted
+            desired = tombstone(number)
+            assert await again.tombstone(desired.idempotency_key) == desired
+            assert await again.newest(desired.idempotency_key.partition("@")[0]) == desired
         assert distant.calls == [], "what is remembered is asked of memory"
 
     run(main)

@@ -65,9 +65,11 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
             await anyio.sleep(600)
             telemetry.refresh()
             ((kind, samples),) = latest.current.parents
-            waiting = [one for one in samples if one.labels[:2] == ("Ready", "False") and one.count]
+            waiting = [sample for sample in samples if sample.labels[:2] == ("Ready", "False") and sample.count]
             assert kind == webapp.kind
-            assert [(one.labels[2], one.count) for one in waiting] == [("ResourceNotReady", 1)], "nothing runs its pods"
+            assert [(sample.labels[2], sample.count) for sample in waiting] == [("ResourceNotReady", 1)], (
+                "nothing runs its pods"
+            )
             assert waiting[0].oldest is not None
             assert 600 <= waiting[0].oldest <= 606
             assert {(one.ref.name, one.ref.kind.kind) for one in latest.current.unready} == {

@@ -48,12 +48,12 @@ def made(kind: Kind, number: int = 0, *, owners: Any = (), labels: Any = None, *
 @pytest.mark.parametrize(("kind", "slim"), list(_SLIM.items()), ids=lambda one: getattr(one, "kind", ""))
 @pytest.mark.parametrize("owners", [(), (ANOTHER,)], ids=["nobody's", "another's"])
 def test_of_a_stranger_only_who_it_is_is_kept(kind: Kind, slim: Any, owners: Any) -> None:
-    kept = slim(made(kind, owners=owners, spec={"values": {"a": BIG}}))
+    manifest = slim(made(kind, owners=owners, spec={"values": {"a": BIG}}))
 
-    assert len(str(kept)) < 2_000
+    assert len(str(manifest)) < 2_000
     for name in ("name", "namespace", "uid", "resourceVersion"):
-        assert metadata(kept)[name] == made(kind)["metadata"][name]
-    assert controller_of(kept) == controller_of(made(kind, owners=owners))
+        assert metadata(manifest)[name] == made(kind)["metadata"][name]
+    assert controller_of(manifest) == controller_of(made(kind, owners=owners))
 
 
 @pytest.mark.parametrize("mark", [None, "", 7, ["u"]])
@@ -89,12 +89,12 @@ def test_of_a_HelmChart_what_Flux_says_is_kept_and_no_long_text() -> None:
     condition = {"type": "Ready", "status": "False", "reason": "X", "message": BIG[:32_768]}
     spec = {"chart": "nextcloud", "version": "6.6.0", "valuesFiles": [BIG], "sourceRef": {"kind": "HelmRepository"}}
     status = {"observedGeneration": 3, "observedSourceArtifactRevision": "r", "conditions": [condition]}
-    kept = slim_chart(made(HELM_CHART, spec=spec, status=status))
+    manifest = slim_chart(made(HELM_CHART, spec=spec, status=status))
 
-    assert get_path(kept, "spec") == {name: spec[name] for name in ("chart", "version", "sourceRef")}
-    assert get_path(kept, "status", "observedSourceArtifactRevision") == "r"
-    assert get_path(kept, "status", "conditions", 0, "reason") == "X"
-    assert len(str(kept)) < 4_000
+    assert get_path(manifest, "spec") == {name: spec[name] for name in ("chart", "version", "sourceRef")}
+    assert get_path(manifest, "status", "observedSourceArtifactRevision") == "r"
+    assert get_path(manifest, "status", "conditions", 0, "reason") == "X"
+    assert len(str(manifest)) < 4_000
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ class World:
         for name in SPACES:
             live = await self.admin.get(ObjectRef(APPLICATION_INSTANCE, name, "app"))
             assert get_path(live, "status", "lastAppliedChart", "version") == f"1.{self.version}.0", (name, live)
-            said = {one["type"]: one["status"] for one in live["status"]["conditions"]}
+            said = {condition["type"]: condition["status"] for condition in live["status"]["conditions"]}
             assert said["Ready"] == "True", (name, said)
 
     def writers(self, since: int = 0) -> dict[str, set[str]]:

@@ -52,7 +52,9 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
             await anyio.sleep(3600)
 
             stats = [pool.stats().queue for pool in manager.worker_pools.values()]
-            assert [(one.adds, sum(one.ready.values()), one.delayed) for one in stats] == [(0, 0, 0)] * len(stats)
+            assert [(queue.adds, sum(queue.ready.values()), queue.delayed) for queue in stats] == [(0, 0, 0)] * len(
+                stats
+            )
             assert not server.audit.writes(user="operator")
             assert len(manager.informers.store(APPLICATION_INSTANCE)) == 1, "and yet it knows what there is"
 

@@ -90,8 +90,8 @@ def lived() -> Metrics:
             if key.name == "crash":
                 raise ZeroDivisionError
             await CLOCK.sleep(0.2)
-            found: ReconcileResult = ends[key.name]
-            return found
+            reconcile_result: ReconcileResult = ends[key.name]
+            return reconcile_result
 
         driver = WorkerPool(reconcile, clock=CLOCK, workers=8, observer=metrics.controller("applicationinstance"))
         api = InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep)
@@ -103,7 +103,7 @@ def lived() -> Metrics:
             group.start_soon(driver.run)
             group.start_soon(informer.run)
             await CLOCK.sleep(60.5)
-            vitals = Vitals(True, informers=(informer.vitals(),), drivers=(driver.vitals("applicationinstance"),))
+            vitals = Vitals(True, informers=(informer.vitals(),), worker_pools=(driver.vitals("applicationinstance"),))
             latest.replace(
                 ProcessStats(
                     CLOCK.monotonic(),

@@ -184,8 +184,8 @@ def test_the_snapshot_of_a_standby_is_healthy_and_ready() -> None:
     async def body(scene: Scene) -> None:
         await anyio.sleep(3600)
         vitals = scene.snapshot.vitals
-        assert {one.name for one in vitals.drivers} == set(scene.manager.worker_pools)
-        assert not any(one.active for one in vitals.drivers)
+        assert {worker_pool.name for worker_pool in vitals.worker_pools} == set(scene.manager.worker_pools)
+        assert not any(worker_pool.active for worker_pool in vitals.worker_pools)
         assert healthy(vitals, 0.0).ok
         assert ready(vitals, 0.0).ok
         assert scene.snapshot.agent is not None

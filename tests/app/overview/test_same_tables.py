@@ -37,15 +37,15 @@ from tests.support.instance_worlds import (
     written,
 )
 from tests.support.strategies import conditions
-from vworkspace_app.commands.status import fleet_text
-from vworkspace_app.overview.reading import Fleet
-from vworkspace_app.page.operator import fleet_screen
+from vworkspace_app.commands.status import list_text
+from vworkspace_app.overview.reading import OwnObjects
+from vworkspace_app.page.operator import list_screen
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
+from vworkspace_core.overview.object_list import ListQuery, list_view, row_of
 from vworkspace_core.overview.summary import summary_of
 
 Cells = Mapping[str, str]
@@ -69,7 +69,7 @@ def of_kubectl(kind: Kind, manifest: Manifest) -> Cells:
 
 def of_status(kind: Kind, manifest: Manifest) -> Cells:
     """What `status` prints, by column: from one head to the next."""
-    head, row, *_ = fleet_text(Fleet(((kind, manifest),)), None, NOW).splitlines()
+    head, row, *_ = list_text(OwnObjects(((kind, manifest),)), None, NOW).splitlines()
     starts = [match.start() for match in re.finditer(r"\S+", head)]
     ends = [*starts[1:], None]
     return {head[a:b].strip(): row[a:b].strip() for a, b in zip(starts, ends, strict=True)}
@@ -77,7 +77,7 @@ def of_status(kind: Kind, manifest: Manifest) -> Cells:
 
 def of_page(kind: Kind, manifest: Manifest) -> Cells:
     """What a row of the page shows, by the class of the cell."""
-    screen = fleet_screen(fleet_view([row_of(kind, manifest)], FleetQuery()))
+    screen = list_screen(list_view([row_of(kind, manifest)], ListQuery()))
     html = Renderer("page", ()).screen(screen, "/").parts["rows"].html
     cells = dict(re.findall(r'<td class="(\w+)">(.*?)</td>', html, re.DOTALL))
     reason = re.search(r"<b>(.*?)</b>", cells["why"])

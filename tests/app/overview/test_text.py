@@ -11,8 +11,8 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
-from vworkspace_app.commands.status import fleet_text, object_text
-from vworkspace_app.overview.reading import Fleet, Surroundings
+from vworkspace_app.commands.status import list_text, object_text
+from vworkspace_app.overview.reading import ObjectContext, OwnObjects
 from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import INSTANCE_UID
@@ -43,8 +43,8 @@ def event(reason: str, message: str, seconds: float = 60) -> Manifest:
     return {"reason": reason, "message": message, "involvedObject": {"uid": "u-1"}, "lastTimestamp": at}
 
 
-def around(manifest: Manifest, *events: Manifest) -> Surroundings:
-    return Surroundings(APPLICATION_INSTANCE, manifest, {}, events)
+def around(manifest: Manifest, *events: Manifest) -> ObjectContext:
+    return ObjectContext(APPLICATION_INSTANCE, manifest, {}, events)
 
 
 CONFLICT = instance(condition("Ready", "HelmReleaseReady"), condition("Blocked", "FieldConflict", OBSTACLE + COMMAND))
@@ -54,7 +54,7 @@ CONFLICT = instance(condition("Ready", "HelmReleaseReady"), condition("Blocked",
 def test_the_obstacle_and_its_command_are_printed_once_and_whole(width: int) -> None:
     events = (event("FieldConflict", f"Blocked is True: {OBSTACLE}{COMMAND}"),)
     for text in (
-        fleet_text(Fleet(((APPLICATION_INSTANCE, CONFLICT),)), None, NOW, width=width),
+        list_text(OwnObjects(((APPLICATION_INSTANCE, CONFLICT),)), None, NOW, width=width),
         object_text(around(CONFLICT, *events), None, NOW, width=width),
     ):
         assert text.count(COMMAND) == 1
@@ -107,7 +107,7 @@ def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -
 def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None, told: str) -> None:
     beat = {} if seconds is None else {"lastHeartbeat": format_time(NOW - timedelta(seconds=seconds))}
     cluster = {**CLUSTER.manifest("here"), "status": beat}
-    assert fleet_text(Fleet(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
+    assert list_text(OwnObjects(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
 
 
 def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
@@ -125,7 +125,7 @@ def test_a_source_that_failed_says_why_in_the_tree() -> None:
     manifest = instance(condition("Degraded", "ChartUnreachable", failure))
     objects: dict[ObjectRef, Manifest] = {ObjectRef(OCI_REPOSITORY, "team", name): source}
 
-    text = object_text(Surroundings(APPLICATION_INSTANCE, manifest, objects, ()), None, NOW)
+    text = object_text(ObjectContext(APPLICATION_INSTANCE, manifest, objects, ()), None, NOW)
     assert "── ocirepository/shop-1  NotReady  OCIArtifactPullFailed" in text
     assert "observed" not in text
     assert "wanted: 6.8.0; deployed: nothing" in text

@@ -110,10 +110,10 @@ def test_a_body_costs_bounded_work_and_memory(read: Callable[[bytes], Any], body
 
 @pytest.mark.parametrize("body", ["objects without end", "lists without end"])
 def test_an_object_without_end_leaves_its_neighbours_alone(body: str) -> None:
-    found = read_by_informer(BODIES[body]())["items"]
+    items = read_by_informer(BODIES[body]())["items"]
 
-    assert [bool(too_deep(one)) for one in found] == [False, True, False]
-    assert found[0] == found[2] == instance_manifest()
+    assert [bool(too_deep(item)) for item in items] == [False, True, False]
+    assert items[0] == items[2] == instance_manifest()
 
 
 DOCUMENTS: dict[str, Callable[[], bytes]] = {

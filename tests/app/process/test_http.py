@@ -288,6 +288,6 @@ def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off(level
             while answer.readline() != b"\r\n":
                 pass
             connection.shutdown(socket.SHUT_WR)
-            said = msgspec.json.decode(answer.read())["response"]
-            assert said["allowed"] is allowed
-            assert allowed or "spec.values: is nested too deeply" in said["status"]["message"]
+            response = msgspec.json.decode(answer.read())["response"]
+            assert response["allowed"] is allowed
+            assert allowed or "spec.values: is nested too deeply" in response["status"]["message"]

@@ -96,7 +96,7 @@ def test_the_list_of_commands_is_that_of_the_program() -> None:
     ],
 )
 def test_a_defect_of_ours_is_no_missing_package(error: BaseException) -> None:
-    assert bare.lacking(error) is None
+    assert bare.install_hint(error) is None
 
 
 def test_the_entry_of_the_installed_command_needs_the_core_alone() -> None:

@@ -9,40 +9,40 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube_run.process.places import Client, Places, Stage, address_of
+from purekube_run.process.connection_limit import Client, ConnectionLimit, ConnectionStage, address_of
 
 TOTAL = 8
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "honest")
 
-LEAVE_FIRST = (Stage.UNREAD, Stage.UNHEARD, Stage.IDLE)
+LEAVE_FIRST = (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE)
 
-Move = tuple[str, Stage | None]
+Move = tuple[str, ConnectionStage | None]
 """A connection from an address, or what its connections do next."""
 
-MOVES = st.lists(st.tuples(st.sampled_from(ADDRESSES), st.sampled_from([None, *Stage])), max_size=60)
+MOVES = st.lists(st.tuples(st.sampled_from(ADDRESSES), st.sampled_from([None, *ConnectionStage])), max_size=60)
 
 
-def client(address: str, stage: Stage = Stage.UNHEARD) -> Client:
+def client(address: str, stage: ConnectionStage = ConnectionStage.UNHEARD) -> Client:
     return Client(address, lambda: None, stage)
 
 
-def filled(*stages: tuple[str, Stage], total: int = TOTAL) -> tuple[Places, list[Client]]:
-    places, clients = Places(total), [client(address) for address, _ in stages]
+def filled(*stages: tuple[str, ConnectionStage], total: int = TOTAL) -> tuple[ConnectionLimit, list[Client]]:
+    places, clients = ConnectionLimit(total), [client(address) for address, _ in stages]
     for each, (_, stage) in zip(clients, stages, strict=True):
         assert places.enter(each) is None
-        if stage is not Stage.UNHEARD:
+        if stage is not ConnectionStage.UNHEARD:
             assert places.move(each, stage) is None
     return places, clients
 
 
-def played(moves: list[Move]) -> Places:
+def played(moves: list[Move]) -> ConnectionLimit:
     """The places after these moves; whoever has to leave does at once. The laws hold after each."""
-    places = Places(TOTAL)
+    places = ConnectionLimit(TOTAL)
     for address, stage in moves:
         of_address = [each for each in places if each.address == address and each.stage is not stage]
         if stage is None:
             leaving = places.enter(newcomer := client(address))
-            probes = sum(each.stage is Stage.PROBE for each in places)
+            probes = sum(each.stage is ConnectionStage.PROBE for each in places)
             held = Counter(each.address for each in places)
             modest = all(held[address] >= held[each.address] for each in places)
             assert newcomer in places or probes >= TOTAL // 4 or not modest, "it finds room beside any crowd but probes"
@@ -51,16 +51,16 @@ def played(moves: list[Move]) -> Places:
         else:
             continue
         if leaving is not None:
-            assert leaving.stage is not Stage.PROBE
+            assert leaving.stage is not ConnectionStage.PROBE
             places.forget(leaving)
         stages = Counter(each.stage for each in places)
         assert stages.total() <= TOTAL
-        assert stages[Stage.BUSY] <= TOTAL * 3 // 4
+        assert stages[ConnectionStage.BUSY] <= TOTAL * 3 // 4
     return places
 
 
 @given(MOVES)
-@example([("10.0.0.1", None), ("10.0.0.1", Stage.BUSY)] * TOTAL)
+@example([("10.0.0.1", None), ("10.0.0.1", ConnectionStage.BUSY)] * TOTAL)
 def test_no_crowd_can_starve_a_newcomer_RUN_11(moves: list[Move]) -> None:
     played(moves)
 
@@ -80,20 +80,22 @@ def test_who_makes_room_is_of_the_address_that_has_most_of_its_stage_RUN_11(move
     assert not any(each.stage in earlier for each in before)
 
 
-@pytest.mark.parametrize("stage", [Stage.UNHEARD, Stage.IDLE])
-def test_a_thousand_newcomers_of_one_address_do_not_starve_another_RUN_11(stage: Stage) -> None:
-    places, (honest, *_) = filled(("honest", stage), *[("hostile", Stage.UNHEARD)] * (TOTAL - 1))
+@pytest.mark.parametrize("stage", [ConnectionStage.UNHEARD, ConnectionStage.IDLE])
+def test_a_thousand_newcomers_of_one_address_do_not_starve_another_RUN_11(stage: ConnectionStage) -> None:
+    places, (honest, *_) = filled(("honest", stage), *[("hostile", ConnectionStage.UNHEARD)] * (TOTAL - 1))
     for _ in range(1_000):
         places.enter(client("hostile"))
     assert honest in places
 
 
-@pytest.mark.parametrize("stage", [Stage.UNHEARD, Stage.IDLE])
-def test_a_crowd_that_is_being_answered_takes_no_place_of_another_by_opening_more_RUN_11(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [ConnectionStage.UNHEARD, ConnectionStage.IDLE])
+def test_a_crowd_that_is_being_answered_takes_no_place_of_another_by_opening_more_RUN_11(
+    stage: ConnectionStage,
+) -> None:
     """A probe that has just connected is the only one that nothing was heard of, beside a crowd of busy ones."""
     busy = TOTAL * 3 // 4
-    idle = [("hostile", Stage.PROBE)] * (TOTAL - busy - 1)
-    places, (honest, *_) = filled(("honest", stage), *[("hostile", Stage.BUSY)] * busy, *idle)
+    idle = [("hostile", ConnectionStage.PROBE)] * (TOTAL - busy - 1)
+    places, (honest, *_) = filled(("honest", stage), *[("hostile", ConnectionStage.BUSY)] * busy, *idle)
     newcomer = client("hostile")
     assert places.enter(newcomer) is newcomer
     assert honest in places
@@ -102,7 +104,7 @@ def test_a_crowd_that_is_being_answered_takes_no_place_of_another_by_opening_mor
 def test_an_answer_that_is_not_read_leaves_before_a_connection_that_has_just_come_RUN_11() -> None:
     """Each connection of a crowd has an address of its own: whoever has only connected was there for no time at all."""
     places, (*crowd, probe) = filled(
-        *[(f"10.0.0.{at}", Stage.UNREAD) for at in range(TOTAL - 1)], ("honest", Stage.UNHEARD)
+        *[(f"10.0.0.{at}", ConnectionStage.UNREAD) for at in range(TOTAL - 1)], ("honest", ConnectionStage.UNHEARD)
     )
     for at in range(TOTAL - 1):
         assert places.enter(client(f"10.0.1.{at}")) is crowd[at]
@@ -110,14 +112,16 @@ def test_an_answer_that_is_not_read_leaves_before_a_connection_that_has_just_com
 
 
 def test_what_has_been_answered_stays_longer_than_what_was_never_heard_RUN_11() -> None:
-    places, (kept, *_) = filled(("a", Stage.IDLE), *[("b", Stage.UNHEARD)] * (TOTAL - 1))
+    places, (kept, *_) = filled(("a", ConnectionStage.IDLE), *[("b", ConnectionStage.UNHEARD)] * (TOTAL - 1))
     assert (leaving := places.enter(client("c"))) is not None
     assert leaving is not kept
 
 
 def test_too_many_busy_ones_send_the_oldest_of_the_greediest_away_RUN_11() -> None:
-    places, clients = filled(("a", Stage.BUSY), *[("b", Stage.BUSY)] * 5, ("honest", Stage.UNHEARD))
-    assert places.move(clients[-1], Stage.BUSY) is clients[1]
+    places, clients = filled(
+        ("a", ConnectionStage.BUSY), *[("b", ConnectionStage.BUSY)] * 5, ("honest", ConnectionStage.UNHEARD)
+    )
+    assert places.move(clients[-1], ConnectionStage.BUSY) is clients[1]
 
 
 @pytest.mark.parametrize(

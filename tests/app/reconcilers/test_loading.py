@@ -13,13 +13,18 @@ from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format
 from purekube_run.reconcilers.loading import installed, load_controllers
-from vworkspace_app.commands.controllers import listed, render_controller_manifests, render_crds, render_roles
+from vworkspace_app.commands.controllers import (
+    controllers_table,
+    render_controller_manifests,
+    render_crds,
+    render_roles,
+)
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 
 SHOPS = """
 import attrs
-from purekube.reconcilers import Children, Desired, Object, Promise, Reconciler, Request, Result
+from purekube.reconcilers import Children, Desired, Object, Feature, Reconciler, Request, Result
 from purekube.reconcilers import Watcher, pure_reconciler, resource
 
 
@@ -105,8 +110,8 @@ def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Ca
 
     loaded = load_controllers(["shop", "shops:made"])
     assert loaded.names == ("shop", "audit")
-    assert [one.kind.kind for one in loaded.resources] == ["Shop"]
-    assert [one.name for one in loaded.composites] == ["shop"]
+    assert [resource.kind.kind for resource in loaded.resources] == ["Shop"]
+    assert [composite.name for composite in loaded.composites] == ["shop"]
     assert load_controllers(["shops:both"]).names == ("shop", "audit")
     assert load_controllers(["audit"]).names == ("audit",)
     assert load_controllers([]).names == ()
@@ -168,7 +173,7 @@ def test_crds_roles_and_a_list_are_printed(package: Callable[..., Path]) -> None
     roles = render_roles(["shop", "audit"], RoleOptions(tenants=("team",)), Format.YAML)
     assert {"vworkspace-controller-shop", "vworkspace-controller-audit"} <= set(re.findall(r"name: (\S+)", roles))
     assert "'*'" not in roles
-    assert listed().splitlines()[1:] == ["audit  shops:Audit  shops 1.0", "shop   shops:shop   shops 1.0"]
+    assert controllers_table().splitlines()[1:] == ["audit  shops:Audit  shops 1.0", "shop   shops:shop   shops 1.0"]
 
 
 def test_two_that_write_conditions_of_one_kind_do_not_run_together(package: Callable[..., Path]) -> None:

@@ -112,16 +112,16 @@ class Chaos(RuleBasedStateMachine):
         meta: Any = live["metadata"]
         assert "deletionTimestamp" not in meta, "what was deleted has gone"
         image, replicas = live["spec"]["image"], live["spec"]["replicas"]
-        wanted = "terminal" if replicas == TOO_MANY else "well"
+        desired = "terminal" if replicas == TOO_MANY else "well"
         for controller in ("shops", "audit"):
             last = self._made(controller, meta["uid"])[-1]
-            assert (last.image, last.replicas, last.ended) == (image, replicas, wanted), (controller, last)
+            assert (last.image, last.replicas, last.ended) == (image, replicas, desired), (controller, last)
         adds = [made for made in self._made("audit", meta["uid"]) if made.what == "add"]
-        assert wanted == "terminal" or any(made.ended == "well" for made in adds), "an add was missed"
-        conditions = {one["type"]: one for one in get_path(live, "status", "conditions") or ()}
-        assert conditions["Ready"]["status"] == ("False" if wanted == "terminal" else "True")
-        assert conditions["Stalled"]["status"] == ("True" if wanted == "terminal" else "False")
-        assert {one["observedGeneration"] for one in conditions.values()} == {meta["generation"]}
+        assert desired == "terminal" or any(made.ended == "well" for made in adds), "an add was missed"
+        conditions = {condition["type"]: condition for condition in get_path(live, "status", "conditions") or ()}
+        assert conditions["Ready"]["status"] == ("False" if desired == "terminal" else "True")
+        assert conditions["Stalled"]["status"] == ("True" if desired == "terminal" else "False")
+        assert {condition["observedGeneration"] for condition in conditions.values()} == {meta["generation"]}
 
 
 @in_chunks(10)

@@ -16,8 +16,8 @@ from purekube.reconcilers import (
     METADATA_ONLY,
     Cause,
     Constant,
+    Feature,
     Object,
-    Promise,
     Reconciler,
     Request,
     Result,
@@ -130,7 +130,7 @@ def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another() -> 
 
     async def story(site: ControllerSite) -> None:
         async with site.running(quick, slow, failing, shops) as controllers:
-            assert len({id(one.watches.own) for one in controllers.extensions.python}) == 1
+            assert len({id(controller_passes.watches.own) for controller_passes in controllers.extensions.python}) == 1
             ref = await site.create()
             await site.until_ready(ref)
             await site.edit(ref, {"spec": {"replicas": 2}})
@@ -245,11 +245,11 @@ def test_the_verbs_that_are_used_are_those_that_are_printed() -> None:
             await site.clock.sleep(5)
             await site.admin.delete(ref)
             await site.until_gone(ref)
-            wanted = granted([one.controller for one in controllers.extensions.python])
+            desired = granted([controller_passes.controller for controller_passes in controllers.extensions.python])
         asked = set(used(Remembered(site.server.audit).requests()))
-        assert {attrs.evolve(one, where="*") for one in asked} <= wanted
+        assert {attrs.evolve(right, where="*") for right in asked} <= desired
         ours = ("shops", "shops/status", "customresourcedefinitions", "secrets")
-        unused = wanted - {attrs.evolve(one, where="*") for one in asked}
+        unused = desired - {attrs.evolve(right, where="*") for right in asked}
         assert {one for one in unused if one.resource in ours} <= {
             Right("*", "example.com", "shops", "get"),  # an overtaken copy is read again
             Right("*", "", "secrets", "get"),
@@ -260,7 +260,7 @@ def test_the_verbs_that_are_used_are_those_that_are_printed() -> None:
 
 def granted(controllers: Iterable[Any]) -> set[Right]:
     accesses = controller_access(controllers)
-    return {Right("*", one.kind.group, one.resource, verb) for one in accesses for verb in one.verbs}
+    return {Right("*", access.kind.group, access.resource, verb) for access in accesses for verb in access.verbs}
 
 
 def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun() -> None:
@@ -379,10 +379,10 @@ def test_two_of_one_name_or_two_writers_of_a_status_cannot_run() -> None:
         pass
 
     class Fields(Shops):
-        plain = (Promise.CONDITIONS,)
+        plain = (Feature.CONDITIONS,)
 
     class Quiet(Shops):
-        plain = (Promise.CONDITIONS, Promise.STATUS)
+        plain = (Feature.CONDITIONS, Feature.STATUS)
 
     async def story(site: ControllerSite) -> None:
         refused = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from purekube_run.process.errors import USAGE, CommandError
 from vworkspace_app import commands
-from vworkspace_app.settings import RunSettings, load, shown
+from vworkspace_app.settings import RunSettings, load, printing
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
 
@@ -53,7 +53,7 @@ BESIDE = {
 
 def texts(row: Any) -> list[str]:
     """Three texts that a setting takes."""
-    about = row.shape.about
+    about = row.setting_type.about
     found = GOOD_FOR.get(row.name) or GOOD.get(about) or re.split(r", | or ", about)
     if about.startswith("between"):
         least, most = (int(bound) for bound in re.findall(r"\d+", about))
@@ -87,10 +87,10 @@ def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(row: An
         loaded = load(others | flags, environ, path)
         return getattr(loaded.settings, row.name), loaded.origins[row.name]
 
-    assert found({row.name: first}, {row.variable: second}, file) == (row.shape.read(first), row.flag)
-    assert found({row.name: None}, {row.variable: second}, file) == (row.shape.read(second), row.variable)
-    assert found({}, {}, file) == (row.shape.read(third), f"{file}: {row.key}")
-    assert found({}, {CONFIG_VARIABLE: str(file)}, None) == (row.shape.read(third), f"{file}: {row.key}")
+    assert found({row.name: first}, {row.variable: second}, file) == (row.setting_type.read(first), row.flag)
+    assert found({row.name: None}, {row.variable: second}, file) == (row.setting_type.read(second), row.variable)
+    assert found({}, {}, file) == (row.setting_type.read(third), f"{file}: {row.key}")
+    assert found({}, {CONFIG_VARIABLE: str(file)}, None) == (row.setting_type.read(third), f"{file}: {row.key}")
     nobody = load({}, {row.variable: ""})
     assert (getattr(nobody.settings, row.name), nobody.origins[row.name]) == (row.default, "default")
 
@@ -222,7 +222,7 @@ def test_what_is_printed_is_a_settings_file_that_says_the_same(
     flags: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     loaded = load(flags, {})
-    file = file_of(tmp_path_factory.mktemp("printed"), shown.print_config(loaded))
+    file = file_of(tmp_path_factory.mktemp("printed"), printing.print_config(loaded))
 
     assert load({}, {}, file).settings == loaded.settings
 
@@ -237,7 +237,7 @@ def test_a_password_in_a_url_is_masked_when_printed_and_when_refused(origin: str
         }
 
     good = sources("https://agent:hunter2@odoo.example.com")
-    printed = shown.print_config(load(good["flags"], good["environ"], good["file"]))
+    printed = printing.print_config(load(good["flags"], good["environ"], good["file"]))
     assert yaml.safe_load(printed)["controlPlaneUrl"] == "https://***@odoo.example.com"
     assert "hunter2" not in "".join(problems(**sources("ftp://agent:hunter2@odoo.example.com")))
 

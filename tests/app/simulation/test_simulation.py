@@ -17,11 +17,11 @@ from purekube_run.controller.election import Elector, Fence, LeaseLost
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.laws import Laws
-from vworkspace_app.simulation.run import Outcome, perform
-from vworkspace_app.simulation.script import Act, Do, Incident, Script, draw
+from vworkspace_app.simulation.run import SimulationOutcome, perform
+from vworkspace_app.simulation.script import Act, Do, Incident, SimulationScript, draw
 from vworkspace_app.simulation.shrinking import shrink
 from vworkspace_app.simulation.workload import NOTE, PASSWORD
-from vworkspace_app.simulation.world import World
+from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs.store import KubeJobStore
 
@@ -29,11 +29,11 @@ LIFE = (Act(20.0, Do.CREATE, "app-0"), Act(80.0, Do.UPGRADE, "app-0", 2))
 DELETED = (*LIFE, Act(130.0, Do.DELETE, "app-0"))
 
 
-def script(*steps: Act | Incident, seconds: float = 200.0, replicas: int = 1) -> Script:
-    return Script(7, replicas, seconds).with_steps(steps)
+def script(*steps: Act | Incident, seconds: float = 200.0, replicas: int = 1) -> SimulationScript:
+    return SimulationScript(7, replicas, seconds).with_steps(steps)
 
 
-def broken_by(outcome: Outcome) -> set[tuple[str, str]]:
+def broken_by(outcome: SimulationOutcome) -> set[tuple[str, str]]:
     return {(law.clause, law.law) for law in outcome.broken}
 
 
@@ -140,8 +140,8 @@ def test_writes_at_rest_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return attrs.evolve(decision, annotations={**decision.annotations, **mark})
 
     decided(monkeypatch, restless)
-    found = broken_by(perform(script(*LIFE)))
-    assert found & {("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop")}
+    broken = broken_by(perform(script(*LIFE)))
+    assert broken & {("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop")}
 
 
 def test_a_delete_without_the_uid_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_jobs_that_are_lost_in_a_crash_are_found(monkeypatch: pytest.MonkeyPatch
 # --- failing runs ----------------------------------------------------------------------------------------------------
 
 
-def no_upgrade(world: World, laws: Laws) -> None:
+def no_upgrade(world: SimulatedWorld, laws: Laws) -> None:
     """Break a law of the test: no instance may be upgraded to version 1.2.0."""
 
     def observe(write: Any) -> None:
@@ -226,7 +226,7 @@ def test_a_failing_run_is_shrunk_and_saved_and_breaks_the_same_law_again(tmp_pat
     path = tmp_path / "broken.json"
     smaller.script.write(path, {"clause": "SIM-4"})
     assert json.loads(path.read_text())["broken"] == {"clause": "SIM-4"}
-    again = perform(Script.read(path), no_upgrade)
+    again = perform(SimulationScript.read(path), no_upgrade)
     assert (again.broken, again.digest) == (smaller.broken, smaller.digest)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE
-from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, World, WorldSettings
+from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld, WorldSettings
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
@@ -34,7 +34,7 @@ def ref(name: str) -> ObjectRef:
     return ObjectRef(APPLICATION_INSTANCE, SPACE, name)
 
 
-def ready_of(world: World, name: str) -> str:
+def ready_of(world: SimulatedWorld, name: str) -> str:
     conditions = get_path(world.get(ref(name)), "status", "conditions") or ()
     return next((each["status"] for each in conditions if each["type"] == "Ready"), "")
 
@@ -43,7 +43,7 @@ def lives(seed: int, *, count: int = 5, replicas: int = 1, pace: float = 600, re
     """Install instances, upgrade some, delete the others; return the digest of everything."""
     names = [f"app-{number}" for number in range(count)]
     kept, left = names[: count // 2 + 1], names[count // 2 + 1 :]
-    with World(WorldSettings(seed=seed, replicas=replicas)) as world:
+    with SimulatedWorld(WorldSettings(seed=seed, replicas=replicas)) as world:
         world.run(30)
         for name in names:
             world.create(instance(name), APPLICATION_INSTANCE)
@@ -95,7 +95,7 @@ def test_another_process_with_another_hash_seed_has_the_same_run() -> None:
 
 def test_a_standby_takes_over_from_a_leader_that_was_killed() -> None:
     """SIM-1, RUN-4: two replicas, one Lease."""
-    with World(WorldSettings(seed=4, replicas=2)) as world:
+    with SimulatedWorld(WorldSettings(seed=4, replicas=2)) as world:
         world.run(30)
         leader = next(replica for replica in world.replicas if replica.manager and _leads(world, replica.name))
         leader.kill("the test")
@@ -105,6 +105,6 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed() -> None:
         assert not _leads(world, leader.name)
 
 
-def _leads(world: World, name: str) -> bool:
+def _leads(world: SimulatedWorld, name: str) -> bool:
     lease = ObjectRef(LEASE, "vworkspace-system", "vworkspace-operator")
     return str(get_path(world.get(lease), "spec", "holderIdentity")).startswith(name)

@@ -10,8 +10,8 @@ import yaml
 
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
-from purekube_run.trials.plan import plan_box, shown
-from purekube_run.trials.world import BoxWorld
+from purekube_run.simulation.plan import plan_box, shown
+from purekube_run.simulation.world import BoxWorld
 from tests.support.box_site import example
 from tests.support.commands import run
 from vworkspace_app.commands.box_plan import BoxPlanRequest
@@ -48,7 +48,7 @@ def test_a_plan_is_what_the_pass_then_writes_defaults_included() -> None:
     world, ref = settled()
     world.change(ref, {"spec": {"image": "registry.example.com/shop:2", "replicas": 4}})
     found = planned(world, ref)
-    (web,) = [one for one in found.objects if one.node == "web"]
+    (web,) = [obj for obj in found.objects if obj.node == "web"]
 
     world.reconcile(ref)
 
@@ -66,7 +66,7 @@ def test_a_settled_object_has_nothing_to_do() -> None:
     found = planned(*settled())
 
     assert not found.changes
-    assert [one.action for one in found.objects] == ["-", "-", "-"]
+    assert [obj.action for obj in found.objects] == ["-", "-", "-"]
     assert found.ready.startswith("Ready=True")
 
 
@@ -74,7 +74,7 @@ def test_who_holds_a_field_is_told_with_the_command_that_hands_it_back() -> None
     world, ref = settled()
     world.change(WEB, {"spec": {"replicas": 7}}, manager="autoscaler")
     found = planned(world, ref)
-    (web,) = [one for one in found.objects if one.node == "web"]
+    (web,) = [obj for obj in found.objects if obj.node == "web"]
 
     assert (found.refused, web.state) == (1, "Conflict")
     assert "autoscaler" in web.message
@@ -90,8 +90,8 @@ def test_what_an_immutable_field_says_is_the_servers_own_answer() -> None:
     other = {**other, "spec": {**other["spec"], "template": template}}
     parent = world.get(ref)
     assert parent is not None
-    found = plan_box(world.box, parent, [other], (), NOW)
-    (web,) = [one for one in found.objects if one.node == "web"]
+    box_plan = plan_box(world.box, parent, [other], (), NOW)
+    (web,) = [obj for obj in box_plan.objects if obj.node == "web"]
 
     assert web.state == "Refused"
     assert "immutable" in web.message

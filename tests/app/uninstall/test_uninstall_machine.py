@@ -303,7 +303,7 @@ def test_uninstall_deletes_no_account_that_a_release_names_and_lists_the_release
     finished(machine)
     machine.world.install_again()
     inventory = machine.world.inventory()
-    assert [ref.name for ref in inventory.kept_releases(keep_applications=False)] == sorted(APPLICATIONS)
+    assert [ref.name for ref in inventory.remaining_releases(keep_applications=False)] == sorted(APPLICATIONS)
     assert {ref.name for ref in inventory.needed_rights(keep_applications=False)} == {ACCOUNT}
     command = machine.world.uninstalling(keep_applications=False)
     command.finish()

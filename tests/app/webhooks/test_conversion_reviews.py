@@ -39,7 +39,7 @@ def response_to(body: bytes) -> Any:
 def test_a_conversion_review_is_answered_with_a_rest_after_each_object() -> None:
     response = response_to(asked(instance("a", paused=True), instance("b", host="h")))
     assert response["result"] == {"status": "Success"}
-    assert [one["metadata"]["name"] for one in response["convertedObjects"]] == ["a", "b"]
+    assert [converted_obj["metadata"]["name"] for converted_obj in response["convertedObjects"]] == ["a", "b"]
     assert response["convertedObjects"][0]["spec"]["suspend"] is True
     assert len(RESTS) == 2
 

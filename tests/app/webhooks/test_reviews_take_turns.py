@@ -70,7 +70,7 @@ def body_of(manifest: Any, **more: Any) -> bytes:
 @pytest.mark.parametrize("kind", ["the worst object", "no review"])
 @pytest.mark.parametrize("path", [GATED_PATH, UNGATED_PATH, DEFAULT_PATH])
 def test_between_two_reviews_everything_else_has_its_turn(path: str, kind: str) -> None:
-    worst = next(one for one in INSTANCES if one.name == "instance: many secret keys (H6)")
+    worst = next(instance for instance in INSTANCES if instance.name == "instance: many secret keys (H6)")
     body = body_of(worst.make(2_000)) if kind == "the worst object" else b'{"a": 7}'
     rounds = Rounds()
     app = application(WebhookSettings(CLUSTER), rounds)

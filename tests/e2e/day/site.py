@@ -167,12 +167,12 @@ class Day:
         try:
             with redirect_stdout(out), redirect_stderr(err), _as_if(environment, given):
                 thread.start()
-                while not isinstance(wanted := asked.get(timeout=60), int):
-                    await wanted.done()
+                while not isinstance(desired := asked.get(timeout=60), int):
+                    await desired.done()
                 thread.join()
         finally:
             SITE.reset(token)
-        return wanted, out.getvalue(), err.getvalue()
+        return desired, out.getvalue(), err.getvalue()
 
 
 @attrs.frozen
@@ -200,9 +200,9 @@ class _Session:
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         """The result, once the story has done it."""
-        wanted = _Wanted(lambda: work(self.desk))  # type: ignore[arg-type]
-        self.asked.put(wanted)
-        result, error = wanted.answer.get(timeout=60)
+        desired = _Wanted(lambda: work(self.desk))  # type: ignore[arg-type]
+        self.asked.put(desired)
+        result, error = desired.answer.get(timeout=60)
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]

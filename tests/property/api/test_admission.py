@@ -25,7 +25,7 @@ from vworkspace_core.api.admission import (
     AdmissionSettings,
     admit,
     check_application_instance,
-    check_gate,
+    check_managed_namespace,
     check_operation,
 )
 from vworkspace_core.api.application_instance import ApplicationInstance
@@ -237,7 +237,7 @@ def test_problems_name_the_object_s_own_fields() -> None:
 def test_the_gate_names_all_three_keys_RES_5() -> None:
     meta = ObjectMeta(name="n", namespace="org-myteam", labels={labels.CLUSTER_ID: "elsewhere"})
 
-    assert [str(problem) for problem in check_gate(meta, None, CLUSTER_ID)] == [
+    assert [str(problem) for problem in check_managed_namespace(meta, None, CLUSTER_ID)] == [
         f"metadata.labels['{labels.CLUSTER_ID}']: must be cluster-prod-1, not elsewhere",
         f"metadata.labels['{labels.MANAGED_BY}']: must be control-plane",
         "metadata.namespace: 'org-myteam' is not labelled managed-by=vworkspace:"
@@ -247,5 +247,5 @@ def test_the_gate_names_all_three_keys_RES_5() -> None:
 
 @given(application_instances())
 def test_the_gate_is_open_for_this_cluster_s_objects(value: ApplicationInstance) -> None:
-    assert check_gate(value.metadata, gated_namespace(), CLUSTER_ID) == ()
-    assert len(check_gate(value.metadata, gated_namespace(), "another")) == 1
+    assert check_managed_namespace(value.metadata, gated_namespace(), CLUSTER_ID) == ()
+    assert len(check_managed_namespace(value.metadata, gated_namespace(), "another")) == 1

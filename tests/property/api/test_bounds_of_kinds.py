@@ -80,11 +80,11 @@ def test_what_is_wrong_is_counted_to_32_and_no_further(name: str) -> None:
     request = AdmissionRequest("u", AdmissionOperation.CREATE, "org-myteam", "x", object=manifest)
     settings = WebhookSettings(CLUSTER, templates=TEMPLATES)
 
-    for judge in (admit, stored_problems, lambda one: refusals(request, settings, gated=True)):
+    for judge in (admit, stored_problems, lambda one: refusals(request, settings, namespace_managed=True)):
         work = calls_of(lambda judge=judge: refused(request, judge(manifest)))  # type: ignore[misc]
         assert work < _MOST_CALLS
 
-    found = (*admit(manifest), *stored_problems(manifest), *refusals(request, settings, gated=False))
+    found = (*admit(manifest), *stored_problems(manifest), *refusals(request, settings, namespace_managed=False))
     assert len(found) <= 3 * MOST_PROBLEMS
     assert all(len(str(problem)) < 4096 for problem in found)
 

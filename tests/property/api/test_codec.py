@@ -107,9 +107,9 @@ def test_unknown_fields_are_skipped_on_read_and_named_in_a_strict_one(value: Any
     grown = {**body, **extra, "spec": {**body["spec"], **extra}}
 
     assert structure(type(value), grown) == value
-    found = validate_strict(grown)
-    assert {problem.message for problem in found} == {"unknown field"}
-    assert len(found) == 2 * len(extra)
+    problems = validate_strict(grown)
+    assert {problem.message for problem in problems} == {"unknown field"}
+    assert len(problems) == 2 * len(extra)
 
 
 def test_unknown_fields_of_metadata_are_kubernetes_own_affair() -> None:
@@ -209,10 +209,10 @@ def test_any_part_replaced_by_anything_gives_an_object_or_a_problem_at_or_below_
         place = child
     place[key] = data.draw(json_values())
 
-    found = problems_of(lambda manifest: structure(type(value), manifest), body)
+    problems = problems_of(lambda manifest: structure(type(value), manifest), body)
 
     # Labels and annotations are judged as a whole.
-    assert all(problem.path.startswith(where) or problem.path == parent for problem in found)
+    assert all(problem.path.startswith(where) or problem.path == parent for problem in problems)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "1", [1], {}, float("inf")])

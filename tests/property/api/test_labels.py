@@ -29,7 +29,7 @@ from vworkspace_core.api.labels import (
     cluster_id_of,
     downstream_labels,
     is_managed,
-    namespace_is_gated,
+    namespace_is_managed,
     operation_labels,
     retry_token,
     type_is_allowed,
@@ -128,13 +128,13 @@ def test_labels_of_an_operation_fit_whatever_the_names(operation: Operation, tar
 @example({"metadata": None})
 @example({"metadata": {"labels": {"app.kubernetes.io/managed-by": "vworkspace"}}})
 def test_only_the_label_opens_the_gate(namespace: Any) -> None:
-    assert not namespace_is_gated(namespace)
+    assert not namespace_is_managed(namespace)
 
 
 def test_a_labelled_namespace_is_gated_and_a_missing_one_is_not() -> None:
-    assert namespace_is_gated(gated_namespace())
-    assert not namespace_is_gated(None)
-    assert not namespace_is_gated({"metadata": {"labels": {"managed-by": "helm"}}})
+    assert namespace_is_managed(gated_namespace())
+    assert not namespace_is_managed(None)
+    assert not namespace_is_managed({"metadata": {"labels": {"managed-by": "helm"}}})
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,9 @@ def test_the_policy_names_the_value_the_rule_and_the_way_out() -> None:
     policy = Policy(allowed_chart_sources=("oci://other.example/charts",))
     context = Context(Settings(cluster_id=CONTEXT.settings.cluster_id, policy=policy), CONTEXT.now)
 
-    told = message_of(decide(instance_manifest(), InstanceObserved(NAMESPACE), context), "Blocked")
+    message = message_of(decide(instance_manifest(), InstanceObserved(NAMESPACE), context), "Blocked")
 
-    assert told == (
+    assert message == (
         "spec.chart.url: charts may come from oci://other.example/charts only (spec.policy of the Cluster),"
         " not from oci://registry.example/charts/nextcloud"
     )

@@ -168,7 +168,7 @@ def test_from_Blocked_to_the_line_that_decided_are_three_files_RES_4() -> None:
         assert all(f"`{file}`" in row for file in files)
     blocked = next(entry for entry in TABLE["ApplicationInstance"] if (entry.type, entry.status) == ("Blocked", "True"))
     for reason in set(map(str, blocked.reasons)) - NEVER_GIVEN:
-        deciding = {"vworkspace_core/instances/blockers.py", "purekube/controller/blocked_pass.py"}
+        deciding = {"vworkspace_core/instances/blocking_reasons.py", "purekube/controller/reconcile_error.py"}
         assert deciding & set(given_by["ApplicationInstance", reason]), reason
 
 

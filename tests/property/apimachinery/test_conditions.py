@@ -6,14 +6,14 @@ import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.conditions import Wanted, merge_conditions, same_but_times, transitions
+from purekube.apimachinery.conditions import DesiredCondition, merge_conditions, same_but_times, transitions
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from tests.support.strategies import conditions, times
 
 OLD = conditions("ApplicationInstance")
 WANTED = st.lists(
     st.builds(
-        Wanted,
+        DesiredCondition,
         type=st.sampled_from(["Ready", "Reconciling", "Degraded"]),
         status=st.sampled_from(ConditionStatus),
         reason=st.sampled_from(["Installing", "Stable"]),
@@ -27,7 +27,7 @@ WANTED = st.lists(
 
 @given(OLD, WANTED, st.integers(1, 50), times())
 def test_conditions_say_what_is_wanted_in_that_order(
-    old: tuple[Condition, ...], wanted: list[Wanted], generation: int, now: str
+    old: tuple[Condition, ...], wanted: list[DesiredCondition], generation: int, now: str
 ) -> None:
     merged = merge_conditions(old, wanted, generation=generation, now=now)
 
@@ -41,7 +41,7 @@ def test_conditions_say_what_is_wanted_in_that_order(
 
 @given(OLD, WANTED, st.integers(1, 50), times())
 def test_the_time_moves_with_the_status_and_with_nothing_else(
-    old: tuple[Condition, ...], wanted: list[Wanted], generation: int, now: str
+    old: tuple[Condition, ...], wanted: list[DesiredCondition], generation: int, now: str
 ) -> None:
     before = {condition.type: condition for condition in old}
 
@@ -55,7 +55,7 @@ def test_the_time_moves_with_the_status_and_with_nothing_else(
 
 @given(OLD, WANTED, st.integers(1, 50), times(), times())
 def test_merging_the_same_again_later_changes_nothing_REC_6(
-    old: tuple[Condition, ...], wanted: list[Wanted], generation: int, now: str, later: str
+    old: tuple[Condition, ...], wanted: list[DesiredCondition], generation: int, now: str, later: str
 ) -> None:
     once = merge_conditions(old, wanted, generation=generation, now=now)
 
@@ -105,8 +105,8 @@ def test_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the_clo
     now: tuple[Condition, ...] = ()
     moments: list[datetime] = []
     for status, reason, at in states:
-        wanted = [Wanted("Ready", status, reason)]
-        after = merge_conditions(now, wanted, generation=1, now=at)
+        desired = [DesiredCondition("Ready", status, reason)]
+        after = merge_conditions(now, desired, generation=1, now=at)
         if transitions(now, after):
             (one,) = after
             moments.append(datetime.fromisoformat(one.reason_transition_time or one.last_transition_time))
@@ -118,9 +118,9 @@ def test_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the_clo
 
 
 def test_the_time_of_the_reason_stands_only_where_that_of_the_status_does_not_tell_it() -> None:
-    first = merge_conditions((), [Wanted("Ready", ConditionStatus.FALSE, "A")], generation=1, now=T(0))
-    same = merge_conditions(first, [Wanted("Ready", ConditionStatus.FALSE, "B")], generation=1, now=T(5))
-    other = merge_conditions(same, [Wanted("Ready", ConditionStatus.TRUE, "C")], generation=1, now=T(9))
+    first = merge_conditions((), [DesiredCondition("Ready", ConditionStatus.FALSE, "A")], generation=1, now=T(0))
+    same = merge_conditions(first, [DesiredCondition("Ready", ConditionStatus.FALSE, "B")], generation=1, now=T(5))
+    other = merge_conditions(same, [DesiredCondition("Ready", ConditionStatus.TRUE, "C")], generation=1, now=T(9))
 
     told = [(one.last_transition_time, one.reason_transition_time) for (one,) in (first, same, other)]
     assert told == [(T(0), None), (T(0), T(5)), (T(9), None)]

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
@@ -84,7 +84,7 @@ def _fitting(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
             return JSON
 
 
-def bodies(definition: Definition) -> st.SearchStrategy[Any]:
+def bodies(definition: ServedKind) -> st.SearchStrategy[Any]:
     fields = {key: child for key, child in definition.schema.properties.items() if key not in ("apiVersion", "kind")}
     known = {"apiVersion": st.just(definition.api_version), "kind": st.just(definition.kind.kind)}
     named = st.fixed_dictionaries(
@@ -96,7 +96,7 @@ def bodies(definition: Definition) -> st.SearchStrategy[Any]:
     )
 
 
-def write(definition: Definition, **more: Any) -> WriteRequest:
+def write(definition: ServedKind, **more: Any) -> WriteRequest:
     space = "t" if definition.kind.namespaced else ""
     return WriteRequest(manager="m", now="2026-01-01T00:00:00Z", name="a", namespace=space, uid="0f", **more)
 
@@ -119,7 +119,7 @@ def outcome_or_refusal(act: Callable[[], WriteOutcome]) -> WriteOutcome | ApiFai
         return failure
 
 
-def every_write(definition: Definition, first: Any, second: Any) -> None:
+def every_write(definition: ServedKind, first: Any, second: Any) -> None:
     attempt(lambda: pipeline.apply(definition, None, first, write(definition)))
     live = attempt(lambda: pipeline.create(definition, first, write(definition)))
     if live is None:
@@ -183,7 +183,7 @@ SOUND: dict[str, dict[str, Any]] = {
 """Content of some kinds that is accepted as it is; what the generator adds may spoil it."""
 
 
-def mostly_sound(definition: Definition) -> st.SearchStrategy[Any]:
+def mostly_sound(definition: ServedKind) -> st.SearchStrategy[Any]:
     """Any body, or a sound one with anything merged into it."""
     anything = bodies(definition)
     sound = SOUND.get(definition.kind.kind, {})

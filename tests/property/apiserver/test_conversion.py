@@ -36,7 +36,7 @@ class World:
     def _answer(self, webhook: Any, review: Manifest) -> Any:
         self.asked += 1
         request = review["request"]
-        objects = [self.convert(one, request["desiredAPIVersion"]) for one in request["objects"]]
+        objects = [self.convert(obj, request["desiredAPIVersion"]) for obj in request["objects"]]
         response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
 
@@ -106,14 +106,14 @@ def test_an_object_of_a_version_that_is_gone_cannot_be_read() -> None:
     world = World()
     world.create(V1, "a")
     crd = run_sync(world.api.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, KIND.name)))
-    versions = [{**one, "storage": one["name"] == "v1alpha1"} for one in crd["spec"]["versions"]]
+    versions = [{**version, "storage": version["name"] == "v1alpha1"} for version in crd["spec"]["versions"]]
     third = {**versions[1], "name": "v1beta1", "storage": False}
     changed = {**crd, "spec": {**crd["spec"], "versions": [*versions, third]}}
     crd = run_sync(world.api.update(changed, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
     ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, KIND.name)
     patch = {"status": {"storedVersions": ["v1alpha1"]}}
     crd = run_sync(world.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="test", subresource="status"))
-    left = [one for one in crd["spec"]["versions"] if one["name"] != "v1"]
+    left = [version for version in crd["spec"]["versions"] if version["name"] != "v1"]
     run_sync(
         world.api.update(
             {**crd, "spec": {**crd["spec"], "versions": left}}, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"

@@ -15,7 +15,7 @@ from kubelab.http.protobuf.wire import fields_of, text_field
 from kubelab.http.tables.jsonpath import find
 from kubelab.http.tables.render import table
 from kubelab.model.failure import ApiFailure
-from kubelab.model.resources import Column
+from kubelab.model.resources import PrinterColumn
 from purekube.apimachinery.durations import age, human_duration
 from purekube.apimachinery.resources import CONFIG_MAP
 from tests.support.apiserver_world import GIZMO, NOW, apply, at, config_map, gizmo, new_server
@@ -157,17 +157,17 @@ def test_an_age_needs_a_time() -> None:
 @pytest.mark.parametrize(
     ("column", "cell"),
     [
-        (Column("Size", "integer", ".spec.size"), 1),
-        (Column("Size", "string", ".spec.size"), "1"),
-        (Column("Size", "date", ".spec.size"), None),
-        (Column("Size", "boolean", ".spec.size"), None),
-        (Column("Size", "number", ".spec.size"), 1),
-        (Column("None", "string", ".spec.none"), None),
-        (Column("Made", "date", ".metadata.creationTimestamp"), "0s"),
-        (Column("Labels", "string", ".metadata.labels"), '{"app":"a"}'),
+        (PrinterColumn("Size", "integer", ".spec.size"), 1),
+        (PrinterColumn("Size", "string", ".spec.size"), "1"),
+        (PrinterColumn("Size", "date", ".spec.size"), None),
+        (PrinterColumn("Size", "boolean", ".spec.size"), None),
+        (PrinterColumn("Size", "number", ".spec.size"), 1),
+        (PrinterColumn("None", "string", ".spec.none"), None),
+        (PrinterColumn("Made", "date", ".metadata.creationTimestamp"), "0s"),
+        (PrinterColumn("Labels", "string", ".metadata.labels"), '{"app":"a"}'),
     ],
 )
-def test_a_cell_is_what_its_column_says(column: Column, cell: Any) -> None:
+def test_a_cell_is_what_its_column_says(column: PrinterColumn, cell: Any) -> None:
     server = new_server()
     made = apply(server, gizmo("a", labels={"app": "a"}))
     resource = attrs.evolve(server.resource(GIZMO), columns=(column,))

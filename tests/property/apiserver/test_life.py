@@ -192,8 +192,8 @@ def test_a_delete_touches_only_the_collectors_finalizers(finalizers: list[str], 
     own = {"orphan", "foregroundDeletion"}
     result = finalizers_for(finalizers, propagation)
     assert [name for name in result if name not in own] == [name for name in finalizers if name not in own]
-    wanted = {"Background": set(), "Foreground": {"foregroundDeletion"}, "Orphan": {"orphan"}}
-    assert set(result) & own == wanted.get(propagation, set(finalizers) & own)
+    desired = {"Background": set(), "Foreground": {"foregroundDeletion"}, "Orphan": {"orphan"}}
+    assert set(result) & own == desired.get(propagation, set(finalizers) & own)
 
 
 @given(FINALIZERS)
@@ -275,7 +275,7 @@ def test_an_event_is_one_object_under_two_groups() -> None:
     server.create(at(server, EVENT), event)
     old = Kind("", "v1", "Event", "events")
     listed = server.list(at(server, old), ListOptions(field_selector="involvedObject.name=g"))
-    assert [(one["message"], one["involvedObject"]["name"]) for one in listed.objects()] == [("a note", "g")]
+    assert [(obj["message"], obj["involvedObject"]["name"]) for obj in listed.objects()] == [("a note", "g")]
 
 
 # --- scale -------------------------------------------------------------------------------------------------------
@@ -288,7 +288,11 @@ def test_scale_sets_replicas_under_its_own_ownership_S_51() -> None:
     scale = server.patch(target, {"spec": {"replicas": 3}}, PatchType.MERGE, WriteOptions("scaler")).object()
     assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
     live = server.get(at(server, GIZMO, "a")).object()
-    (entry,) = [one for one in live["metadata"]["managedFields"] if one.get("subresource") == "scale"]
+    (entry,) = [
+        managed_field
+        for managed_field in live["metadata"]["managedFields"]
+        if managed_field.get("subresource") == "scale"
+    ]
     assert (entry["manager"], entry["fieldsV1"]) == ("scaler", {"f:spec": {"f:replicas": {}}})
     failure = refused(apply, server, {**gizmo("a"), "spec": {"size": 1, "replicas": 1}})
     assert 'with subresource "scale"' in failure.message
@@ -321,7 +325,7 @@ def test_a_cluster_scoped_kind_has_no_namespaced_path() -> None:
 def test_a_definition_is_established_within_the_request_that_creates_it() -> None:
     server = new_server()
     stored = server.get(at(server, CUSTOM_RESOURCE_DEFINITION, GIZMO.crd_name)).object()
-    conditions = {one["type"]: one["status"] for one in stored["status"]["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     assert stored["status"]["storedVersions"] == ["v1"]
 
@@ -338,7 +342,9 @@ def test_a_definition_whose_schema_cannot_be_used_is_stored_and_not_served() -> 
     manifest["metadata"]["generation"] += 1
     server.store.put(target.resource.storage, manifest)  # past validation, as from an older etcd
     apply(server, gizmo("a"))
-    conditions = {one["type"]: one["status"] for one in server.get(target).object()["status"]["conditions"]}
+    conditions = {
+        condition["type"]: condition["status"] for condition in server.get(target).object()["status"]["conditions"]
+    }
     assert conditions == {"NamesAccepted": "True", "Established": "False", "NonStructuralSchema": "True"}
     assert refused(server.registry.at, "tests.example", "v1", "brokens").plain
 

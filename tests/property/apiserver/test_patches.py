@@ -139,7 +139,9 @@ def test_add_then_test_then_remove(document: dict[str, Any], key: str, value: An
     assert json_patch(added, [{"op": "remove", "path": path}]) == {k: v for k, v in document.items() if k != key}
 
 
-POD = next(one for one in BUILTIN_DEFINITIONS if one.kind.kind == "Pod").schema.properties["spec"]
+POD = next(
+    builtin_definition for builtin_definition in BUILTIN_DEFINITIONS if builtin_definition.kind.kind == "Pod"
+).schema.properties["spec"]
 BASE: dict[str, Any] = {
     "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
     "nodeSelector": {"x": "y"},

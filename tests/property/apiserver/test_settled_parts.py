@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubelab.model.calls import WriteOptions
-from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.server import ApiServer
@@ -45,7 +45,7 @@ SPEC: dict[str, Any] = {
 OPTIONS = WriteOptions("m")
 
 
-def definition(spec: dict[str, Any]) -> Definition:
+def definition(spec: dict[str, Any]) -> ServedKind:
     return definitions_of_crd(crd_of(spec))[0]
 
 

@@ -279,7 +279,7 @@ def test_a_restored_server_holds_what_the_snapshot_held_and_goes_on_like_a_new_o
 def states(server: ApiServer) -> dict[Any, Any]:
     """Content by name; uids of what came after a snapshot differ."""
     listed = server.list(everywhere(server, GIZMO)).objects()
-    return {(one["metadata"]["namespace"], one["metadata"]["name"]): one["spec"] for one in listed}
+    return {(obj["metadata"]["namespace"], obj["metadata"]["name"]): obj["spec"] for obj in listed}
 
 
 def test_a_watch_from_a_version_that_restored_storage_has_not_reached_is_silent_until_it_has_W15() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.boxes.functions import FUNCTIONS
 from purekube.boxes.read import read_box
-from purekube.boxes.templates import pieces
+from purekube.boxes.templates import text_parts
 from purekube.cel import DYN, INT, STRING, CelType, Environment, Field, compile_expression
-from purekube_convert import Conversion, convert
-from purekube_convert.go_expressions import Scope, converted_text
+from purekube_convert import ConversionResult, convert
+from purekube_convert.go_expressions import TemplateScope, converted_text
 from purekube_convert.go_template import TemplateError, parse_template
 from purekube_convert.result import MOST
 
@@ -70,7 +70,7 @@ DEFINITIONS = st.builds(
 )
 
 
-def holds(conversion: Conversion) -> None:
+def holds(conversion: ConversionResult) -> None:
     """Boxes of the right form, or a word about why not."""
     assert len(conversion.problems) <= MOST
     for made in conversion.boxes:
@@ -118,13 +118,13 @@ def test_a_converted_text_is_what_go_printed(parts: list[str], text: str | None,
     printed = template.replace("{{ .spec.text }}", text or "").replace("{{ .spec.number }}", str(number))
     value = {"spec": {"number": number, **({} if text is None else {"text": text})}}
 
-    made = converted_text(template, Scope(SELF))
+    made = converted_text(template, TemplateScope(SELF))
 
     shown = "".join(
         str(compile_expression(piece.text, ENVIRONMENT).evaluate({"self": value}))
         if piece.is_expression
         else piece.text
-        for piece in pieces(made)
+        for piece in text_parts(made)
     )
     if template == "{{ .spec.text }}":
         assert made == "${self.spec.?text}"

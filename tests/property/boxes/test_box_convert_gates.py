@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.boxes.functions import FUNCTIONS
-from purekube.boxes.gates import expression_of, read_gate
+from purekube.boxes.when_conditions import expression_of, read_when_condition
 from purekube.cel import INT, STRING, Environment, Field, compile_expression
 from purekube.cel.types import BOOL, DYN, CelType
-from purekube_convert.go_expressions import Scope
-from purekube_convert.katalog_gates import conditions
+from purekube_convert.go_expressions import TemplateScope
+from purekube_convert.katalog_conditions import conditions
 from purekube_convert.result import Problems
 
 FIELDS = {"text": Field(STRING), "number": Field(INT), "flag": Field(BOOL)}
@@ -66,10 +66,10 @@ ASKED = st.one_of(
 def outcomes(raw: Mapping[str, Any], found: Mapping[str, Any]) -> list[bool]:
     """What the converted gate says, read as a gate of a box and as an expression."""
     problems = Problems()
-    (condition,) = conditions({"when": [raw]}, "", Scope(PARENT), problems).when
+    (condition,) = conditions({"when": [raw]}, "", TemplateScope(PARENT), problems).when
     assert problems.all() == ()
     gate = condition.gate
-    text = gate[2:-1] if isinstance(gate, str) else expression_of(read_gate(gate), ("self", "children"))
+    text = gate[2:-1] if isinstance(gate, str) else expression_of(read_when_condition(gate), ("self", "children"))
     values = {"self": {"spec": found}, "children": {}}
     return [bool(compile_expression(one, ENVIRONMENT).evaluate(values)) for one in (text, condition.expression)]
 

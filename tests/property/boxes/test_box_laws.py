@@ -19,7 +19,7 @@ from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
 from purekube.controller.render import as_data
 from purekube.ports import PatchType
-from purekube_run.trials.faults import Crash, FaultyKube, interruption
+from purekube_run.simulation.faults import Crash, FaultyKube, interruption
 from tests.support.box_world import NS, PureWorld, condition_of
 from tests.support.boxes import box_of, config, crd, deployment, secret
 from tests.support.effort import effort

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from purekube.boxes.compile import Examination
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.gates import OPERATORS
 from purekube.boxes.templates import Template
+from purekube.boxes.when_conditions import OPERATORS
 from purekube.graph import Until
 from tests.support.boxes import box_of, config, crd, deployment, examined, secret, told
 from tests.support.effort import effort
@@ -108,13 +108,13 @@ def test_an_accepted_expression_of_a_box_never_meets_a_type_that_it_does_not_tak
     text: str, spec: Mapping[str, Any]
 ) -> None:
     """L15: no fault on any object of the schema; a field is missing only where the check said that it may be."""
-    found = of_config(text)
-    if found.box is None or found.unchecked:
+    examination = of_config(text)
+    if examination.box is None or examination.unchecked:
         return
     scope = {"self": {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": METADATA, "spec": spec}}
     failed: ExpressionFailure | None = None
     try:
-        found.box.nodes[0].template.render(scope)
+        examination.box.nodes[0].template.render(scope)
     except ExpressionFailure as failure:
         failed = failure
     assert failed is None or any(word in failed.problem for word in VALUES_OF_DATA), (text, failed)
@@ -168,8 +168,8 @@ def rendered(template: Template, scope: Mapping[str, Any]) -> Any:
 
 def in_a_config_map(text: str) -> Template | None:
     """Return the template of a ConfigMap that says this; None where `box check` refuses it."""
-    found = examined(secret("pw", {"p": "x"}), config("a", data={"x": f"${{json([{text}])}}"}), kind=KIND)
-    return None if found.box is None else next(node.template for node in found.box.nodes if node.id == "a")
+    examination = examined(secret("pw", {"p": "x"}), config("a", data={"x": f"${{json([{text}])}}"}), kind=KIND)
+    return None if examination.box is None else next(node.template for node in examination.box.nodes if node.id == "a")
 
 
 @settings(max_examples=effort(4))
@@ -230,8 +230,8 @@ REFUSED: list[dict[str, Any]] = [
 
 def test_data_of_secrets_decides_nothing() -> None:
     for more in REFUSED:
-        found = examined(secret("pw", {"p": "x"}), config("a", **more))
-        assert any("data of a Secret may flow" in line for line in told(found)), more
+        examination = examined(secret("pw", {"p": "x"}), config("a", **more))
+        assert any("data of a Secret may flow" in line for line in told(examination)), more
     status = examined(secret("pw", {"p": "x"}), status={"fields": {"address": "${pw.data.p}"}})
     assert any("data of a Secret may flow" in line for line in told(status))
 
@@ -262,14 +262,14 @@ def test_a_box_is_refused_exactly_where_its_resources_wait_for_each_other(
     size, drawn = graph
     edges = [(source, target) for source, target in drawn if source != target]
     reads = {node: [f"${{n{to}.metadata.name}}" for of, to in edges if of == node] for node in range(size)}
-    found = examined(*(config(f"n{node}", data=dict(enumerated(texts))) for node, texts in reads.items()))
+    examination = examined(*(config(f"n{node}", data=dict(enumerated(texts))) for node, texts in reads.items()))
     cyclic = any(reaches(edges, node, node) for node in range(size))
-    assert (found.box is None) is cyclic
-    if found.box is not None:
-        waves = {node.id: node.wave for node in found.box.nodes}
+    assert (examination.box is None) is cyclic
+    if examination.box is not None:
+        waves = {node.id: node.wave for node in examination.box.nodes}
         assert all(waves[f"n{source}"] > waves[f"n{target}"] for source, target in edges)
     else:
-        (line,) = told(found)
+        (line,) = told(examination)
         names = line.rpartition(": ")[2].split(" → ")
         assert names[0] == names[-1]
         assert all((int(a[1:]), int(b[1:])) in edges for a, b in pairwise(names))
@@ -305,7 +305,7 @@ def test_gates_as_mappings_and_as_texts_agree(
     scope = {"self": {"metadata": METADATA, "spec": spec}, "web": web}
     answers = []
     for box in boxes:
-        (one,) = next(node for node in box.nodes if node.id == "a").gates
+        (one,) = next(node for node in box.nodes if node.id == "a").when_conditions
         holds = False
         assert one.expression is not None
         with suppress(ExpressionFailure):
@@ -319,8 +319,8 @@ def test_every_operator_of_a_gate_is_typed_in_a_box() -> None:
     """L22: a comparison with another type is refused where types are known."""
     wrong = {"equals": 1, "notEquals": 1, "in": [1], "notIn": [1], "greaterThan": 1, "matches": 1}
     for operator in wrong.keys() & set(OPERATORS):
-        found = examined(config("a", when=[{"field": "spec.image", operator: wrong[operator]}]))
-        assert found.problems, operator
+        examination = examined(config("a", when=[{"field": "spec.image", operator: wrong[operator]}]))
+        assert examination.problems, operator
 
 
 def test_every_branch_that_may_be_read_orders_the_waves_but_none_is_said_to_be_needed() -> None:

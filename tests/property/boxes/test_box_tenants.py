@@ -177,8 +177,10 @@ def test_names_of_the_boxs_own_objects_are_no_choice_of_a_tenant() -> None:
     "text", ["${sa.metadata.name}-x", "${sa.metadata.labels['a']}", "${sa.metadata.name + 'x'}", "${cm.data.name}"]
 )
 def test_what_else_children_say_is_a_choice_of_a_tenant(text: str) -> None:
-    found = found_in(account("${self.spec.image}"), config("cm", data={"name": "x"}), pod(serviceAccountName=text))
-    assert any("would decide" in line for line in told(found))
+    examination = found_in(
+        account("${self.spec.image}"), config("cm", data={"name": "x"}), pod(serviceAccountName=text)
+    )
+    assert any("would decide" in line for line in told(examination))
 
 
 def test_no_child_carries_a_choice_of_a_tenant_into_a_namespace() -> None:
@@ -258,10 +260,10 @@ def world(choice: str) -> dict[str, Any]:
 @example("things", "self.spec.?host.optMap(h, 'a')")
 @example("context", "{'privileged': self.spec.image == 'a'}")
 def test_two_tenants_never_differ_in_what_a_box_does_at_a_place_of_power(hole: str, text: str) -> None:
-    found = found_in(config("own", data={"p": "x"}), HOLES[hole](f"${{{text}}}"))
-    if found.box is None:
+    examination = found_in(config("own", data={"p": "x"}), HOLES[hole](f"${{{text}}}"))
+    if examination.box is None:
         return
-    template = next(node.template for node in found.box.nodes if node.id != "own")
+    template = next(node.template for node in examination.box.nodes if node.id != "own")
     said = [_rendered(template, world(choice)) for choice in ("a", "bb")]
     assert said[0] == said[1]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.boxes.functions import FUNCTIONS, OBJECTS
-from purekube.boxes.gates import OPERATORS, Gate, all_of, any_of, expression_of, read_gate
+from purekube.boxes.when_conditions import OPERATORS, WhenCondition, all_of, any_of, expression_of, read_when_condition
 from purekube.cel import CelError, CelSyntaxError, Environment, EvaluationError, compile_expression
 from purekube.cel.types import DYN
 
@@ -76,7 +76,7 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def expected(gate: Gate, found: Any) -> Any:
+def expected(gate: WhenCondition, found: Any) -> Any:
     """What a gate means, without any expression."""
     if found is EvaluationError:
         return EvaluationError
@@ -98,23 +98,23 @@ def expected(gate: Gate, found: Any) -> Any:
 
 
 @st.composite
-def gates(draw: st.DrawFn) -> Gate:
+def gates(draw: st.DrawFn) -> WhenCondition:
     operator = draw(st.sampled_from(["equals", "notEquals", "in", "notIn", "exists"]))
     values = {"exists": st.booleans(), "in": st.lists(VALUES, max_size=3), "notIn": st.lists(VALUES, max_size=3)}
     field = draw(FIELDS)
-    return Gate(field, operator, draw(values.get(operator, VALUES)), draw(st.booleans()))
+    return WhenCondition(field, operator, draw(values.get(operator, VALUES)), draw(st.booleans()))
 
 
 @given(gates(), OBJECTS_, OBJECTS_)
-def test_a_mapping_and_its_expression_agree_on_all_worlds(gate: Gate, value: Any, children: Any) -> None:
+def test_a_mapping_and_its_expression_agree_on_all_worlds(gate: WhenCondition, value: Any, children: Any) -> None:
     text = expression_of(gate, ENVIRONMENT.variables)
 
     assert run(text, value, children) is expected(gate, looked_up(gate.field, value, children)), text
 
 
 @given(gates(), OBJECTS_, OBJECTS_)
-def test_to_turn_a_gate_round_twice_is_to_leave_it(gate: Gate, value: Any, children: Any) -> None:
-    other = Gate(gate.field, gate.operator, gate.value, not gate.negated)
+def test_to_turn_a_gate_round_twice_is_to_leave_it(gate: WhenCondition, value: Any, children: Any) -> None:
+    other = WhenCondition(gate.field, gate.operator, gate.value, not gate.negated)
     first, second = (run(expression_of(one, ENVIRONMENT.variables), value, children) for one in (gate, other))
 
     if looked_up(gate.field, value, children) is MISSING and gate.operator != "exists":
@@ -140,15 +140,15 @@ def test_to_turn_a_gate_round_twice_is_to_leave_it(gate: Gate, value: Any, child
     ],
 )
 def test_what_a_gate_says(raw: Any, value: Any, holds: bool) -> None:
-    assert run(expression_of(read_gate(raw), ENVIRONMENT.variables), value, {}) is holds
+    assert run(expression_of(read_when_condition(raw), ENVIRONMENT.variables), value, {}) is holds
 
 
 def problem_paths(raw: Any) -> list[str]:
     """None for a gate, which is then tried; a value may hold an expression that is none."""
     try:
-        gate = read_gate(raw, "when[0]")
+        gate = read_when_condition(raw, "when[0]")
     except ValidationProblems as error:
-        return [one.path for one in error.problems]
+        return [problem.path for problem in error.problems]
     with suppress(CelSyntaxError):
         run(expression_of(gate, ENVIRONMENT.variables), {"spec": {}}, {})
     return []

@@ -8,8 +8,8 @@ from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.clusters.hardening import Exposure, exposure, hardened_condition
-from vworkspace_core.install.openings import openings_of
+from vworkspace_core.clusters.hardening import WeakSettings, hardened_condition, weak_settings_of_cluster
+from vworkspace_core.install.weak_settings import weak_settings_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import OperationSettings
@@ -19,7 +19,7 @@ CLOSED = OperationSettings("c", allowed_images=("registry.example.com/",))
 
 
 def test_the_strict_settings_leave_nothing_open() -> None:
-    assert list(openings_of(STRICT, CLOSED, DEFAULT_BINDINGS)) == []
+    assert list(weak_settings_of(STRICT, CLOSED, DEFAULT_BINDINGS)) == []
 
 
 def test_each_opening_names_its_setting() -> None:
@@ -32,12 +32,12 @@ def test_each_opening_names_its_setting() -> None:
         "--allow-http": (plain, CLOSED, DEFAULT_BINDINGS),
     }
     for flag, case in cases.items():
-        (told,) = openings_of(*case)
+        (told,) = weak_settings_of(*case)
         assert told.startswith(flag)
 
 
 exposures = st.builds(
-    exposure,
+    weak_settings_of_cluster,
     st.lists(st.sampled_from(("--allow-http: x", "--allowed-images is empty: y")), unique=True),
     st.lists(st.from_regex(r"[a-z]{1,63}", fullmatch=True), max_size=2000, unique=True),
     st.sampled_from((Policy(), Policy(("oci://a",)))),
@@ -46,10 +46,10 @@ exposures = st.builds(
 
 
 @given(exposures)
-def test_it_is_hardened_exactly_where_nothing_is_open_and_its_message_stays_short(found: Exposure) -> None:
-    wanted = hardened_condition(found)
+def test_it_is_hardened_exactly_where_nothing_is_open_and_its_message_stays_short(found: WeakSettings) -> None:
+    desired = hardened_condition(found)
     is_open = bool(found.settings or found.unguarded or found.unsigned or found.any_chart_source)
-    assert (wanted.status is ConditionStatus.FALSE) is is_open
-    assert is_admitted("Cluster", wanted.type, wanted.status, wanted.reason)
-    assert all(one in wanted.message for one in found.settings)
-    assert len(wanted.message) < 2048
+    assert (desired.status is ConditionStatus.FALSE) is is_open
+    assert is_admitted("Cluster", desired.type, desired.status, desired.reason)
+    assert all(setting in desired.message for setting in found.settings)
+    assert len(desired.message) < 2048

@@ -12,7 +12,7 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.clusters.policy import strictest_policy
-from vworkspace_core.instances.blockers import intent_blocker
+from vworkspace_core.instances.blocking_reasons import intent_blocking_reason
 from vworkspace_core.instances.context import InstanceObserved, Settings
 
 ID = "cluster-prod-1"
@@ -28,7 +28,7 @@ def cluster(name: str, cluster_id: str = ID, **policy: Any) -> bytes:
 
 
 def admits(policy: Policy) -> bool:
-    barrier = intent_blocker(
+    barrier = intent_blocking_reason(
         read_application_instance(instance_manifest()),
         InstanceObserved(namespace=gated_namespace()),
         Settings(ID, policy=policy),

@@ -19,7 +19,7 @@ from vworkspace_core.api.admission import admit
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.clusters.controllers import Watched, installed_engines
+from vworkspace_core.clusters.controllers import InformerReport, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
@@ -28,7 +28,7 @@ from vworkspace_core.operations.engines import ENGINES, engine_kinds
 
 ID = "cluster-prod-1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-EVERYTHING = {kind: Watched() for kind in (*own_kinds.ALL_KINDS, *engine_kinds())}
+EVERYTHING = {kind: InformerReport() for kind in (*own_kinds.ALL_KINDS, *engine_kinds())}
 AWAY = Unavailable("GET https://odoo.example.com/api/agent/jobs: connection refused")
 
 
@@ -54,7 +54,7 @@ class Life:
     agent: bool = True
     pending: PendingDeliveries = attrs.field(factory=PendingDeliveries)
     outbox: Outbox = attrs.field(factory=Outbox)
-    watched: Mapping[Kind, Watched] = attrs.field(factory=lambda: EVERYTHING)
+    watched: Mapping[Kind, InformerReport] = attrs.field(factory=lambda: EVERYTHING)
     expires: datetime | None = None
     wall: timedelta = timedelta(0)
     apart: str = ""
@@ -111,12 +111,14 @@ class Life:
         return self
 
     def says(self) -> dict[str, str]:
-        found = get_path(self.live, "status", "conditions") or ()
-        return {one["type"]: f"{one['status']}/{one['reason']}" for one in found}
+        conditions = get_path(self.live, "status", "conditions") or ()
+        return {condition["type"]: f"{condition['status']}/{condition['reason']}" for condition in conditions}
 
     def told(self, kind: str) -> str:
         return next(
-            str(one.get("message", "")) for one in get_path(self.live, "status", "conditions") if one["type"] == kind
+            str(condition.get("message", ""))
+            for condition in get_path(self.live, "status", "conditions")
+            if condition["type"] == kind
         )
 
 
@@ -353,7 +355,11 @@ def test_an_overflow_counts_what_was_dropped_and_ends_with_BufferDrained_PULL_5(
 
 def test_controllers_that_are_missing_or_cannot_be_seen_are_named() -> None:
     life = connected()
-    life.watched = {**EVERYTHING, known.HELM_RELEASE: Watched(served=False), known.WORKFLOW: Watched(served=False)}
+    life.watched = {
+        **EVERYTHING,
+        known.HELM_RELEASE: InformerReport(served=False),
+        known.WORKFLOW: InformerReport(served=False),
+    }
     life.after(1).look()
     assert life.says()["ControllersHealthy"] == "False/ControllerMissing"
     assert life.told("ControllersHealthy") == (
@@ -362,7 +368,10 @@ def test_controllers_that_are_missing_or_cannot_be_seen_are_named() -> None:
     ), "an engine that is not installed is no fault"
     assert "workflow" not in life.live["status"]["installedEngines"]
 
-    passing, lasting = Watched(failures=5, trouble="x"), Watched(failures=6, trouble="listing is forbidden")
+    passing, lasting = (
+        InformerReport(failures=5, trouble="x"),
+        InformerReport(failures=6, trouble="listing is forbidden"),
+    )
     life.watched = {**EVERYTHING, known.NAMESPACE: lasting, known.VELERO_BACKUP: passing}
     life.after(1).look()
     assert life.says()["ControllersHealthy"] == "False/ControllerDegraded"
@@ -374,9 +383,11 @@ def test_only_engines_without_a_controller_are_always_installed() -> None:
     assert installed_engines({}) == ("helmHookJob", "job"), "their kinds are always served"
     for name, engine in ENGINES.items():
         definitions = engine.controller.definitions if engine.controller is not None else ()
-        watched = {kind: Watched() for kind in definitions}
+        watched = {kind: InformerReport() for kind in definitions}
         assert name in installed_engines(watched)
-        assert all(name not in installed_engines(watched | {kind: Watched(served=False)}) for kind in definitions)
+        assert all(
+            name not in installed_engines(watched | {kind: InformerReport(served=False)}) for kind in definitions
+        )
 
 
 def test_the_Cluster_of_another_id_is_left_alone() -> None:
@@ -390,7 +401,7 @@ def test_conditions_of_others_are_left_alone_RES_4() -> None:
     decision = Life(live=manifest(conditions=[foreign])).up().decide()
 
     assert decision.status is not None
-    assert "Audited" not in [one["type"] for one in decision.status["status"]["conditions"]]
+    assert "Audited" not in [condition["type"] for condition in decision.status["status"]["conditions"]]
 
 
 @pytest.mark.parametrize("cluster_id", ["a", "Prod_1", "eu.west.1", "x" * 63])
@@ -439,7 +450,7 @@ def test_whatever_happens_the_status_is_lawful(moves: list[tuple[str, float]]) -
             case "drain":
                 life.outbox = Outbox()
             case "trouble":
-                life.watched = {**EVERYTHING, known.SECRET: Watched(failures=9, trouble="down")}
+                life.watched = {**EVERYTHING, known.SECRET: InformerReport(failures=9, trouble="down")}
             case "well":
                 life.watched = EVERYTHING
             case "step":
@@ -459,10 +470,10 @@ def test_whatever_happens_the_status_is_lawful(moves: list[tuple[str, float]]) -
 
 def _lawful(life: Life) -> None:
     conditions = get_path(life.live, "status", "conditions") or ()
-    for one in conditions:
-        assert is_admitted("Cluster", one["type"], one["status"], one["reason"])
-        parse_time(one["lastTransitionTime"])
-    assert len({one["type"] for one in conditions}) == len(conditions)
+    for condition in conditions:
+        assert is_admitted("Cluster", condition["type"], condition["status"], condition["reason"])
+        parse_time(condition["lastTransitionTime"])
+    assert len({condition["type"] for condition in conditions}) == len(conditions)
     said = life.says()
     if life.link.connectivity is Connectivity.CONNECTED:
         assert said["Connected"].startswith("True")

@@ -12,9 +12,9 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.parent import READY, STALLED
-from purekube.controller.blocked_pass import (
-    BlockedCause,
-    BlockedPass,
+from purekube.controller.reconcile_error import (
+    ReconcileError,
+    ReconcileErrorCause,
     blocked_status,
     standard_conditions,
     standard_words,
@@ -77,7 +77,7 @@ def test_a_pure_reconciler_is_ready_exactly_where_what_its_node_asks_holds(wante
 
 # --- a pass that was stopped -----------------------------------------------------------------------------------------
 
-CAUSES = st.sampled_from(BlockedCause)
+CAUSES = st.sampled_from(ReconcileErrorCause)
 STANDING = st.none() | st.builds(
     lambda status: Condition(READY, status, "Before", "it was so", "2026-01-01T00:00:00Z", 1),
     st.sampled_from(ConditionStatus),
@@ -86,15 +86,15 @@ STANDING = st.none() | st.builds(
 
 @given(CAUSES, STANDING)
 def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
-    cause: BlockedCause, before: Condition | None
+    cause: ReconcileErrorCause, before: Condition | None
 ) -> None:
-    blocked = BlockedPass(cause, "the box shop may not do it", right=Right("list", "", "secrets"))
+    blocked = ReconcileError(cause, "the box shop may not do it", right=Right("list", "", "secrets"))
     composite = composite_of(shop)
     words = standard_words(composite.kind, composite.condition_types, condition_as_written)
     standing = () if before is None else (before,)
     manifest = {**SHOP.kind.manifest("corner", "team"), "status": {"conditions": []}}
     decision = blocked_status(words, manifest, standing, blocked, START)
-    said = {one["type"]: one for one in get_path(decision.status, "status", "conditions") or ()}
+    said = {condition["type"]: condition for condition in get_path(decision.status, "status", "conditions") or ()}
     ready = said.get(READY)
     if before is None:
         assert ready is not None
@@ -103,7 +103,9 @@ def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
         assert ready["status"] == before.status
     if not blocked.is_transient:
         assert said[STALLED]["status"] == "True"
-    assert {one.type: one.status for one in standard_conditions({}, blocked)}[READY] != ConditionStatus.TRUE
+    assert {desired_condition.type: desired_condition.status for desired_condition in standard_conditions({}, blocked)}[
+        READY
+    ] != ConditionStatus.TRUE
 
 
 # --- abandon ---------------------------------------------------------------------------------------------------------

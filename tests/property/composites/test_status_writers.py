@@ -22,7 +22,7 @@ OWNER = StatusOwner("vworkspace-box.mine", {SHOP: frozenset(("Ready", "Stalled")
 def test_some_run_together_exactly_if_no_two_write_the_status_of_one_kind_in_any_version(
     writers: list[StatusWriter],
 ) -> None:
-    resources = [(one.kind.group, one.kind.plural) for one in writers]
+    resources = [(writer.kind.group, writer.kind.plural) for writer in writers]
     told = list(shared_statuses(writers))
 
     assert bool(told) == (len(set(resources)) < len(resources))

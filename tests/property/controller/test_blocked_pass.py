@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from purekube.apimachinery.errors import Forbidden, Invalid, Permanent, Unavailable
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.structuring import read_own_conditions
-from purekube.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by, blocked_status
 from purekube.controller.decision import Decision
+from purekube.controller.reconcile_error import ReconcileError, ReconcileErrorCause, blocked_status, reconcile_error_of
 from tests.support.violations import instance, operation
-from vworkspace_core.api.blocked_pass import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.reconcile_error import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
 
@@ -27,7 +27,7 @@ MADE = {APPLICATION_INSTANCE: instance(), OPERATION: operation()}
 WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 
 
-def decide(kind: Kind, manifest: dict[str, Any], blocked: BlockedPass, now: datetime) -> Decision:
+def decide(kind: Kind, manifest: dict[str, Any], blocked: ReconcileError, now: datetime) -> Decision:
     words = words_in_cluster(WORDS[kind], "c")
     return blocked_status(words, manifest, read_own_conditions(manifest, words.types), blocked, now)
 
@@ -66,24 +66,26 @@ def objects(draw: st.DrawFn) -> tuple[Kind, dict[str, Any]]:
     return kind, {**MADE[kind], "metadata": {**meta, "labels": LABELS}, "status": status}
 
 
-passes = st.builds(BlockedPass, st.sampled_from(BlockedCause), st.text(min_size=1, max_size=20), st.just("cafe-1"))
+passes = st.builds(
+    ReconcileError, st.sampled_from(ReconcileErrorCause), st.text(min_size=1, max_size=20), st.just("cafe-1")
+)
 
 
 @given(objects(), passes)
-def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, Any]], blocked: BlockedPass) -> None:
+def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, Any]], blocked: ReconcileError) -> None:
     kind, manifest = made
     decision = decide(kind, manifest, blocked, NOW)
     if decision.status is None:
-        assert blocked.cause is BlockedCause.TRANSIENT or get_path(manifest, "status", "conditions")
+        assert blocked.cause is ReconcileErrorCause.TRANSIENT or get_path(manifest, "status", "conditions")
         return
     status = decision.status["status"]
     assert status["observedGeneration"] == manifest["metadata"]["generation"]
-    said = {one["type"]: one for one in status["conditions"]}
+    said = {condition["type"]: condition for condition in status["conditions"]}
     assert set(said) <= set(owned_types(kind.kind))
-    for one in status["conditions"]:
-        if one["lastTransitionTime"] == "2026-06-01T12:00:00Z" and one["reason"] not in ("A", "Stable"):
-            assert is_admitted(kind.kind, one["type"], one["status"], one["reason"]), one
-    if blocked.cause in (BlockedCause.FORBIDDEN, BlockedCause.INTERNAL_ERROR):
+    for condition in status["conditions"]:
+        if condition["lastTransitionTime"] == "2026-06-01T12:00:00Z" and condition["reason"] not in ("A", "Stable"):
+            assert is_admitted(kind.kind, condition["type"], condition["status"], condition["reason"]), condition
+    if blocked.cause in (ReconcileErrorCause.FORBIDDEN, ReconcileErrorCause.INTERNAL_ERROR):
         assert (said["Blocked"]["status"], said["Blocked"]["reason"]) == ("True", blocked.cause)
     before = manifest["status"] if isinstance(manifest["status"], dict) else {}
     for name in before.keys() - {"conditions", "observedGeneration", "lastReconcileTime"}:
@@ -91,12 +93,12 @@ def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, An
 
     again = decide(kind, {**manifest, "status": status}, blocked, LATER)
     assert again.status is None, "told once"
-    other_line = BlockedPass(blocked.cause, blocked.message, "beef-2")
+    other_line = ReconcileError(blocked.cause, blocked.message, "beef-2")
     assert decide(kind, {**manifest, "status": status}, other_line, LATER).status is None
 
 
 @given(objects(), passes)
-def test_what_is_not_ours_is_left_alone_RES_5(made: tuple[Kind, dict[str, Any]], blocked: BlockedPass) -> None:
+def test_what_is_not_ours_is_left_alone_RES_5(made: tuple[Kind, dict[str, Any]], blocked: ReconcileError) -> None:
     kind, manifest = made
     for labels in ({}, {**LABELS, CLUSTER_ID: "another"}):
         other = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
@@ -109,17 +111,17 @@ REFUSED = 'User "sa" cannot get resource "backups" in API group "velero.io" in t
 @pytest.mark.parametrize(
     ("error", "transient", "cause"),
     [
-        (Forbidden(REFUSED), False, BlockedCause.FORBIDDEN),
-        (Forbidden("exceeded quota"), False, BlockedCause.INTERNAL_ERROR),
-        (Unavailable("503"), True, BlockedCause.TRANSIENT),
-        (Unavailable("cancelled after 60 s"), False, BlockedCause.INTERNAL_ERROR),
-        (Permanent("odd"), False, BlockedCause.INTERNAL_ERROR),
-        (Invalid("no"), False, BlockedCause.INTERNAL_ERROR),
-        (RecursionError(), False, BlockedCause.TOO_DEEP),
-        (KeyError("hookName"), False, BlockedCause.INTERNAL_ERROR),
+        (Forbidden(REFUSED), False, ReconcileErrorCause.FORBIDDEN),
+        (Forbidden("exceeded quota"), False, ReconcileErrorCause.INTERNAL_ERROR),
+        (Unavailable("503"), True, ReconcileErrorCause.TRANSIENT),
+        (Unavailable("cancelled after 60 s"), False, ReconcileErrorCause.INTERNAL_ERROR),
+        (Permanent("odd"), False, ReconcileErrorCause.INTERNAL_ERROR),
+        (Invalid("no"), False, ReconcileErrorCause.INTERNAL_ERROR),
+        (RecursionError(), False, ReconcileErrorCause.TOO_DEEP),
+        (KeyError("hookName"), False, ReconcileErrorCause.INTERNAL_ERROR),
     ],
 )
-def test_what_each_error_means_for_the_object(error: Exception, transient: bool, cause: BlockedCause) -> None:
-    blocked = blocked_by(error, not_permitted, "cafe-1", transient=transient)
+def test_what_each_error_means_for_the_object(error: Exception, transient: bool, cause: ReconcileErrorCause) -> None:
+    blocked = reconcile_error_of(error, not_permitted, "cafe-1", transient=transient)
     assert blocked.cause is cause
     assert "hookName" not in blocked.text, "what a defect says may be anything"

@@ -78,7 +78,7 @@ class Site:
         raise AssertionError("it never comes to rest")
 
     def events(self) -> list[dict[str, Any]]:
-        return [dict(found) for found in run_sync(self.api.list(EVENT)).items]
+        return [dict(item) for item in run_sync(self.api.list(EVENT)).items]
 
 
 STEPS = st.lists(

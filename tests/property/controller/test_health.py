@@ -19,7 +19,7 @@ from purekube.controller.health import (
 
 WELL = InformerVitals("HelmRelease", has_synced=True, answered_ago=3, heard_ago=3, moved_ago=3, patience=100)
 WORKING = WorkerPoolVitals("operation", True, ready=1, running=4, workers=4, oldest=2, time_limit=60, moved_ago=1)
-FINE = Vitals(started=True, informers=(WELL,), drivers=(WORKING,))
+FINE = Vitals(started=True, informers=(WELL,), worker_pools=(WORKING,))
 
 
 def informer(**changes: Any) -> Vitals:
@@ -27,7 +27,7 @@ def informer(**changes: Any) -> Vitals:
 
 
 def driver(**changes: Any) -> Vitals:
-    return attrs.evolve(FINE, drivers=(attrs.evolve(WORKING, **changes),))
+    return attrs.evolve(FINE, worker_pools=(attrs.evolve(WORKING, **changes),))
 
 
 def problems(report: HealthReport) -> dict[str, str]:
@@ -115,7 +115,7 @@ informers = st.builds(InformerVitals, st.sampled_from(["A", "B"]), st.booleans()
 @given(st.lists(informers, max_size=4), ages)
 def test_the_verdict_is_that_of_the_worst_part(found: list[InformerVitals], age: float) -> None:
     whole = Vitals(started=True, informers=tuple(found))
-    parts = [attrs.evolve(whole, informers=(one,)) for one in found]
+    parts = [attrs.evolve(whole, informers=(informer_vitals,)) for informer_vitals in found]
 
     for judge in (healthy, ready):
         assert judge(whole, age).ok == all(judge(part, age).ok for part in (attrs.evolve(whole, informers=()), *parts))

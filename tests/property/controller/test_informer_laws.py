@@ -141,7 +141,7 @@ def run(rig: Rig, happenings: list[Do]) -> None:
 def assert_equal_to_the_server(rig: Rig) -> None:
     assert store_state(rig.store) == server_state(rig.world)
     assert {ref.name: uid for ref, uid in rig.told.items()} == {
-        name: one["metadata"]["uid"] for name, one in rig.world.objects.items()
+        name: obj["metadata"]["uid"] for name, obj in rig.world.objects.items()
     }
     assert rig.store.bytes == sum(len(rig.store._entries[name].content) for name in rig.store.names())
 

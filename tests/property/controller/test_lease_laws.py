@@ -47,8 +47,8 @@ HAPPENINGS = st.lists(
 
 def make(clocks: list[Clocks], fates: list[Fate], happenings: list[tuple[float, str, int, float]]) -> LeaseWorld:
     world = LeaseWorld(POLICY, fates)
-    for number, one in enumerate(clocks):
-        world.join(one, at=number * 0.3)
+    for number, clock in enumerate(clocks):
+        world.join(clock, at=number * 0.3)
     for when, what, whom, seconds in happenings:
         world.at(when, happening(world, what, whom, seconds))
     return world
@@ -74,7 +74,7 @@ def happening(world: LeaseWorld, what: str, whom: int, seconds: float) -> Callab
 
 def never_two(world: LeaseWorld) -> Callable[[], None]:
     def check() -> None:
-        assert len(world.leaders()) <= 1, ([one.state.identity for one in world.leaders()], world.history)
+        assert len(world.leaders()) <= 1, ([candidate.state.identity for candidate in world.leaders()], world.history)
 
     return check
 
@@ -122,8 +122,8 @@ def test_once_faults_are_over_somebody_leads_in_bounded_time(
     world.join(Clocks(), at=world.now)
     world.healed = True
     world.outages.clear()
-    for one in world.candidates:
-        one.paused_until = min(one.paused_until, world.now)
+    for candidate in world.candidates:
+        candidate.paused_until = min(candidate.paused_until, world.now)
     longest_pause = POLICY.retry_period * (1 + POLICY.jitter_factor)
     late_writes = max((fate.there + fate.back for fate in fates), default=0.0)
     bound = late_writes + POLICY.request_timeout + 2 * longest_pause + POLICY.duration * (1 + DRIFT) / (1 - DRIFT) + 1
@@ -140,11 +140,11 @@ def test_once_faults_are_over_somebody_leads_in_bounded_time(
 def settled(*clocks: Clocks) -> tuple[LeaseWorld, Candidate, Candidate]:
     """Two candidates, one of which leads."""
     world = LeaseWorld(POLICY, [Fate()])
-    for one in clocks or (Clocks(), Clocks(offset=99.0)):
-        world.join(one)
+    for clock in clocks or (Clocks(), Clocks(offset=99.0)):
+        world.join(clock)
     world.run(10.0)
     (leader,) = world.leaders()
-    (standby,) = (one for one in world.candidates if one is not leader)
+    (standby,) = (candidate for candidate in world.candidates if candidate is not leader)
     return world, leader, standby
 
 

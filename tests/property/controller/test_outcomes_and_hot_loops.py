@@ -18,7 +18,7 @@ from purekube.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from purekube.controller.queue.hot_loop import HotLoop, HotLoopDetector
+from purekube.controller.queue.hot_loop import HotLoopDetector, HotLoopEvidence
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 from purekube.controller.requeue import Requeue, RequeuePace
 
@@ -26,22 +26,26 @@ SECONDS = st.floats(0, 1000)
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'
 
 
-def findings(fingerprints: list[str], *, apart: float) -> list[HotLoop]:
+def findings(fingerprints: list[str], *, apart: float) -> list[HotLoopEvidence]:
     detector: HotLoopDetector[str] = HotLoopDetector()
-    found = [detector.record("key", number * apart, one) for number, one in enumerate(fingerprints)]
+    found = [detector.record("key", number * apart, fingerprint) for number, fingerprint in enumerate(fingerprints)]
     return [one for one in found if one is not None]
 
 
 def test_a_status_that_flaps_between_two_values_is_named_once_per_burst() -> None:
-    assert findings(list(islice(cycle(["A", "B"]), 7)), apart=1.0) == [HotLoop(writes=7, repeats=5, window=60.0)]
+    assert findings(list(islice(cycle(["A", "B"]), 7)), apart=1.0) == [
+        HotLoopEvidence(writes=7, repeats=5, window=60.0)
+    ]
 
 
 def test_writing_the_same_status_again_and_again_is_a_fight() -> None:
-    assert findings(["A"] * 6, apart=1.0) == [HotLoop(writes=6, repeats=5, window=60.0)]
+    assert findings(["A"] * 6, apart=1.0) == [HotLoopEvidence(writes=6, repeats=5, window=60.0)]
 
 
 def test_a_status_that_holds_a_clock_is_named_though_no_value_comes_twice() -> None:
-    assert findings([str(number) for number in range(30)], apart=1.0) == [HotLoop(writes=30, repeats=0, window=60.0)]
+    assert findings([str(number) for number in range(30)], apart=1.0) == [
+        HotLoopEvidence(writes=30, repeats=0, window=60.0)
+    ]
 
 
 @given(st.lists(st.integers(1, 4), max_size=40))

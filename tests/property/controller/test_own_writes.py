@@ -88,10 +88,10 @@ class World:
 
     def write(self, name: str, *, own: bool) -> None:
         self.version += 1
-        told = news(name, str(self.version))
-        self.stream.append((told, not own))
+        object_event = news(name, str(self.version))
+        self.stream.append((object_event, not own))
         if own:
-            self.unanswered.append((told.ref, str(self.version)))
+            self.unanswered.append((object_event.ref, str(self.version)))
 
     def answer(self) -> None:
         if self.unanswered:

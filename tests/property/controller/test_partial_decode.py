@@ -11,7 +11,7 @@ from hypothesis import example, given
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.partial_decode import is_in_progress, owners
-from purekube.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
+from purekube.controller.queue.event_handlers import PROGRESS_SECONDS, started_runs_first, verdict_first
 from purekube.controller.queue.workqueue import Priority
 
 OWNER = Kind("apps.example.com", "v1", "Instance", "instances")
@@ -38,12 +38,12 @@ OWNERS = st.lists(
 def test_owners_are_those_of_the_kind_in_any_version(found: list[dict[str, str]]) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "c", "namespace": "n", "ownerReferences": found}})
 
-    wanted = [
+    desired = [
         ObjectRef(OWNER, "n", one["name"])
         for one in found
         if one["kind"] == "Instance" and one["apiVersion"].startswith("apps.example.com/")
     ]
-    assert list(owners(raw, OWNER)) == wanted
+    assert list(owners(raw, OWNER)) == desired
 
 
 @given(st.fixed_dictionaries({}, optional={"metadata": JSON, "status": JSON, "spec": JSON}))
@@ -52,14 +52,16 @@ def test_owners_are_those_of_the_kind_in_any_version(found: list[dict[str, str]]
 def test_no_object_is_too_odd_to_be_asked(manifest: dict[str, Any]) -> None:
     raw = msgspec.json.encode(manifest)
 
-    assert all(one.kind == OWNER for one in owners(raw, OWNER))
+    assert all(owner.kind == OWNER for owner in owners(raw, OWNER))
     assert is_in_progress(raw) in (True, False)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         assert not is_in_progress(raw)
 
 
 def reported(conditions: dict[str, str], *, observed: int | None = 2, **meta: Any) -> bytes:
-    status: dict[str, Any] = {"conditions": [{"type": name, "status": said} for name, said in conditions.items()]}
+    status: dict[str, Any] = {
+        "conditions": [{"type": name, "status": condition} for name, condition in conditions.items()]
+    }
     if observed is not None:
         status["observedGeneration"] = observed
     return msgspec.json.encode({"metadata": {"name": "c", "namespace": "n", "generation": 2, **meta}, "status": status})
@@ -89,8 +91,8 @@ def test_progress_waits_for_what_follows_and_a_verdict_does_not(raw: bytes, *, e
         waits = expected and kind is not ChangeType.DELETED
         assert urgency.after == (PROGRESS_SECONDS if waits else 0.0)
         assert urgency.priority is (Priority.LIVE if waits else Priority.VERDICT)
-        assert what_is_begun(change).priority is Priority.VERDICT
+        assert started_runs_first(change).priority is Priority.VERDICT
         of_the_first_list = attrs.evolve(change, initial=True)
-        assert {verdict_first(of_the_first_list).priority, what_is_begun(of_the_first_list).priority} == {
+        assert {verdict_first(of_the_first_list).priority, started_runs_first(of_the_first_list).priority} == {
             Priority.BACKGROUND
         }

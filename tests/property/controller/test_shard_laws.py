@@ -108,8 +108,8 @@ def test_a_list_that_was_asked_for_before_a_lease_ran_out_does_not_tell_so(asked
 
     found = peers.observed([lease], base="lease", own="lease-shard-1", now=99.0)
 
-    said = found.disagreement(3, asked_at=asked_at, duration=15.0)
-    assert said == (Disagreement("lease", "pod_0/2", 2) if waits else None)
+    disagreement = found.disagreement(3, asked_at=asked_at, duration=15.0)
+    assert disagreement == (Disagreement("lease", "pod_0/2", 2) if waits else None)
     assert found.disagreement(2, asked_at=asked_at, duration=15.0) is None
 
 
@@ -120,8 +120,12 @@ def never_two_at_one_object(world: LeaseWorld) -> Callable[[], None]:
     """Those that may write work with one number of shards, and each with another shard: so they share no namespace."""
 
     def check() -> None:
-        shards = [one.state.shard for one in world.leaders()]
-        told = ([(one.state.identity, one.until) for one in world.leaders()], world.now, world.history)
+        shards = [candidate.state.shard for candidate in world.leaders()]
+        told = (
+            [(candidate.state.identity, candidate.until) for candidate in world.leaders()],
+            world.now,
+            world.history,
+        )
         assert len({shard.count for shard in shards}) <= 1, told
         assert len(set(shards)) == len(shards), told
 
@@ -172,14 +176,14 @@ def test_after_a_change_of_n_every_shard_is_led_once_the_old_ones_have_ended(
     world.run(90.0, never_two_at_one_object(world))
 
     world.stop(old[0])
-    for one in old[1:]:
-        one.alive = False
+    for candidate in old[1:]:
+        candidate.alive = False
     world.healed = True
     for index in range(after):  # who was lost meanwhile is started again
         world.join(Clocks(), at=91.0, shard=Shard(index, after))
     world.run(91.0 + settling(fates), never_two_at_one_object(world))
 
-    assert {one.state.shard for one in world.leaders()} == {Shard(index, after) for index in range(after)}
+    assert {candidate.state.shard for candidate in world.leaders()} == {Shard(index, after) for index in range(after)}
 
 
 @given(LAYOUTS, st.lists(CLOCKS, min_size=1, max_size=3), FATES)
@@ -195,10 +199,16 @@ def test_of_two_shardings_at_the_same_time_one_works(
         world.join(clocks[number % len(clocks)], at=world.now, shard=shard)
     world.run(world.now + 3 * settling(fates), never_two_at_one_object(world))
 
-    (working,) = {one.state.shard.count for one in world.leaders()}
-    assert {one.state.shard for one in world.leaders()} == {shard for shard in layout if shard.count == working}
-    waiting = [one for one in world.candidates if one.state.role is Role.STANDBY and one.state.shard.count != working]
-    assert {one.waits_for for one in waiting} <= {working}
+    (working,) = {candidate.state.shard.count for candidate in world.leaders()}
+    assert {candidate.state.shard for candidate in world.leaders()} == {
+        shard for shard in layout if shard.count == working
+    }
+    waiting = [
+        candidate
+        for candidate in world.candidates
+        if candidate.state.role is Role.STANDBY and candidate.state.shard.count != working
+    ]
+    assert {candidate.waits_for for candidate in waiting} <= {working}
     assert len(world.leases) <= len(layout)
 
 
@@ -254,8 +264,8 @@ def test_a_killed_shard_is_taken_over_by_its_own_standby_only() -> None:
 
 def test_the_lease_of_a_shard_that_was_killed_long_ago_keeps_nobody_for_longer_than_it_lasts() -> None:
     world, first, _ = pair(Shard(1, 2), Shard(1, 2))
-    for one in world.candidates:
-        one.alive = False
+    for candidate in world.candidates:
+        candidate.alive = False
     world.run(1000.0)
     alone = world.join(Clocks(), at=1000.0)
 

@@ -7,7 +7,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.conditions import Transition, Wanted
+from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.converters import FAST
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
@@ -20,7 +20,7 @@ EMPTY = LiveStatus(REF, "7", 2, None, ())
 
 words = st.text("ab", min_size=1, max_size=3)
 wanted = st.lists(
-    st.builds(Wanted, words, st.sampled_from(ConditionStatus), words, st.text(max_size=4)),
+    st.builds(DesiredCondition, words, st.sampled_from(ConditionStatus), words, st.text(max_size=4)),
     max_size=4,
     unique_by=lambda one: one.type,
 )
@@ -36,17 +36,21 @@ def stored(live: LiveStatus, change: StatusChange, not_fields: tuple[str, ...] =
     return attrs.evolve(live, observed_generation=observed, conditions=conditions, fields=rest)
 
 
-def written(live: LiveStatus, wanted: list[Wanted], fields: dict[str, Any], **more: Any) -> StatusChange:
+def written(live: LiveStatus, wanted: list[DesiredCondition], fields: dict[str, Any], **more: Any) -> StatusChange:
     change = status_change(live, wanted, fields, NOW, **more)
     assert change is not None
     return change
 
 
 @given(wanted, fields)
-def test_a_status_is_written_once_whatever_it_says_REC_6(wanted: list[Wanted], fields: dict[str, Any]) -> None:
+def test_a_status_is_written_once_whatever_it_says_REC_6(
+    wanted: list[DesiredCondition], fields: dict[str, Any]
+) -> None:
     change = written(EMPTY, wanted, fields, not_compared={"at": "noon"})
     assert change.manifest["metadata"] == {"name": "w", "namespace": "ns", "resourceVersion": "7"}
-    assert [one["type"] for one in change.manifest["status"]["conditions"]] == [one.type for one in wanted]
+    assert [condition["type"] for condition in change.manifest["status"]["conditions"]] == [
+        desired_condition.type for desired_condition in wanted
+    ]
     assert len(change.transitions) == len(wanted)
     live = stored(EMPTY, change, ("at",))
     assert status_change(live, wanted, fields, LATER, not_compared={"at": "one"}) is None
@@ -54,7 +58,7 @@ def test_a_status_is_written_once_whatever_it_says_REC_6(wanted: list[Wanted], f
 
 @given(wanted, fields, fields)
 def test_it_is_written_for_a_new_generation_and_for_other_fields_REC_6(
-    wanted: list[Wanted], fields: dict[str, Any], others: dict[str, Any]
+    wanted: list[DesiredCondition], fields: dict[str, Any], others: dict[str, Any]
 ) -> None:
     live = stored(EMPTY, written(EMPTY, wanted, fields))
     newer = written(attrs.evolve(live, generation=3), wanted, fields)
@@ -67,17 +71,21 @@ def test_it_is_written_for_a_new_generation_and_for_other_fields_REC_6(
 
 
 @given(wanted, fields, st.integers())
-def test_only_what_is_called_minor_may_wait_REC_7(wanted: list[Wanted], fields: dict[str, Any], number: int) -> None:
-    minor = Minor(messages_of=frozenset(one.type for one in wanted), fields=frozenset({"moving"}))
+def test_only_what_is_called_minor_may_wait_REC_7(
+    wanted: list[DesiredCondition], fields: dict[str, Any], number: int
+) -> None:
+    minor = Minor(
+        messages_of=frozenset(desired_condition.type for desired_condition in wanted), fields=frozenset({"moving"})
+    )
     live = stored(EMPTY, written(EMPTY, wanted, {**fields, "moving": number}))
-    talk = [attrs.evolve(one, message=f"{one.message}!") for one in wanted]
+    talk = [attrs.evolve(desired_condition, message=f"{desired_condition.message}!") for desired_condition in wanted]
     assert written(live, talk, {**fields, "moving": number + 1}, minor=minor).is_minor
     assert not written(live, talk, {**fields, "new": 1, "moving": number + 1}, minor=minor).is_minor
-    flipped = [attrs.evolve(one, reason=f"{one.reason}c") for one in wanted]
+    flipped = [attrs.evolve(desired_condition, reason=f"{desired_condition.reason}c") for desired_condition in wanted]
     if flipped:
         change = written(live, flipped, fields, minor=minor)
         assert not change.is_minor
-        assert [one.condition.reason for one in change.transitions] == [one.reason for one in flipped]
+        assert [transition.condition.reason for transition in change.transitions] == [one.reason for one in flipped]
 
 
 def test_a_condition_stands_for_itself_RES_4() -> None:
@@ -91,5 +99,5 @@ def test_an_event_tells_the_condition_REC_1() -> None:
     change = Transition(None, Condition("Ready", ConditionStatus.TRUE, "Done"))
     event = event_of(change, REF, "u", warning=False)
     assert (event.type, event.reason, event.action, event.note) == ("Normal", "Done", "Reconcile", "Ready is True")
-    said = event_of(change, REF, "u", warning=True, reason="Other", action="Report")
-    assert (said.type, said.reason, said.action) == ("Warning", "Other", "Report")
+    kubernetes_event = event_of(change, REF, "u", warning=True, reason="Other", action="Report")
+    assert (kubernetes_event.type, kubernetes_event.reason, kubernetes_event.action) == ("Warning", "Other", "Report")

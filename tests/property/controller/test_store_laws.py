@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.informer.changes import ChangeType
 from purekube.controller.informer.store import ObjectStore, older
-from purekube.controller.queue.event_handlers import itself, owners_of_kind, priority_of
+from purekube.controller.queue.event_handlers import owners_of_kind, priority_of, same_object
 from purekube.controller.queue.read_your_writes import PendingWrites
 from purekube.controller.queue.workqueue import Priority
 from tests.support.watch_world import KIND
@@ -80,9 +80,9 @@ def test_indexes_and_sizes_follow_the_content(actions: list[tuple[str, dict[str,
     held = list(store.objects())
     assert len(store) == len(held)
     for name in "abc":
-        assert store.indexed("name", name) == [one for one in held if one["metadata"]["name"] == name]
+        assert store.indexed("name", name) == [obj for obj in held if obj["metadata"]["name"] == name]
     for uid in ("u1", "u2"):
-        assert store.owned_by(uid) == [one for one in held if owner(uid) in one["metadata"]["ownerReferences"]]
+        assert store.owned_by(uid) == [obj for obj in held if owner(uid) in obj["metadata"]["ownerReferences"]]
     assert store.bytes == sum(len(entry.content) for entry in store._entries.values())
 
 
@@ -156,7 +156,7 @@ def test_a_change_concerns_the_owners_before_and_after_it_REC_1() -> None:
     (change,) = store.put(thing("a", 2, ownerReferences=[owner("u2", "second")]))
 
     assert set(owners_of_kind(KIND)(change)) == {ref("first"), ref("second")}
-    assert list(itself(change)) == [ref("a")]
+    assert list(same_object(change)) == [ref("a")]
 
 
 def test_objects_of_the_first_list_wait_behind_live_changes() -> None:

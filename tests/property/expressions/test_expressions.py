@@ -235,7 +235,7 @@ def test_a_field_that_may_be_absent_is_told_unless_the_expression_has_asked(text
     checked = compile_expression(text, TYPED).checked
 
     assert checked is not None
-    assert [".".join(one.path) for one in checked.absences] == absent
+    assert [".".join(absence.path) for absence in checked.absences] == absent
 
 
 def test_what_is_read_is_told_by_path_and_whether_it_is_needed() -> None:

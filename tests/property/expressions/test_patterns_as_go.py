@@ -99,7 +99,7 @@ def test_the_work_of_a_pattern_is_bounded_by_its_size_and_the_text_RUN_11(case: 
     pattern = Pattern(case[0])
     pattern._code = Counted(pattern._code)
 
-    pattern.found_in(text)
+    pattern.matches_in(text)
 
     assert Counted.reads <= 2 * pattern.size * (len(text) + 1)
 
@@ -146,7 +146,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str]
 
 def verdict(pattern: str, text: str) -> bool | str:
     try:
-        return Pattern(pattern).found_in(text)
+        return Pattern(pattern).matches_in(text)
     except PatternError:
         return "refused"
 

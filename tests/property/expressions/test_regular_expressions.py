@@ -27,14 +27,14 @@ def test_a_pattern_finds_what_pythons_engine_finds(pattern: str, text: str) -> N
     expected = re.compile(pattern, re.ASCII).search(text)
     compiled = compile_pattern(pattern)
 
-    assert compiled.found_in(text) is (expected is not None)
+    assert compiled.matches_in(text) is (expected is not None)
     assert compiled.find(text) == (expected.span() if expected else None)
 
 
 def place_of_error(text: str) -> int:
     """-1 for a pattern, which is then tried."""
     try:
-        compile_pattern(text).found_in("abc")
+        compile_pattern(text).matches_in("abc")
     except PatternError as error:
         return error.position
     return -1
@@ -53,14 +53,14 @@ def test_any_text_is_a_pattern_or_an_error_with_its_place(text: str) -> None:
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "(a*)*b", "(a|aa)+$", "(.*)(.*)(.*)x", "(?:a?){30}a{30}$"])
 def test_patterns_that_take_others_for_ever_take_linear_time(pattern: str) -> None:
     """A million characters of these would take Python's engine longer than the universe is old."""
-    assert compile_pattern(pattern).found_in("a" * 1_000_000 + "!") is False
+    assert compile_pattern(pattern).matches_in("a" * 1_000_000 + "!") is False
 
 
 def test_an_automaton_forgets_rather_than_grows() -> None:
     compiled = compile_pattern(r"\w+@\w+")
     text = "".join(chr(0x4E00 + at) for at in range(15_000))
 
-    assert compiled.found_in(text) is False
+    assert compiled.matches_in(text) is False
     assert compiled.kept <= 2_001
 
 

@@ -20,8 +20,8 @@ def field(schema: dict[str, Any]) -> Schema:
 
 def causes(schema: dict[str, Any], value: Any) -> list[tuple[str, str, str]]:
     """Reason, field and message of everything wrong, without the remark that CEL rules were left out."""
-    found = validate(field(schema), {"f": value})
-    return [(c.reason, c.field, c.message) for c in found if "some validation rules" not in c.message]
+    status_causes = validate(field(schema), {"f": value})
+    return [(c.reason, c.field, c.message) for c in status_causes if "some validation rules" not in c.message]
 
 
 def typed(kind: str, name: str) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.graph import ApplyPolicy, Until
 from purekube.graph.once import UNRECORDED
-from purekube_run.trials.faults import Crash
+from purekube_run.simulation.faults import Crash
 from tests.support.graph_strategies import DEEDS, IDS, Deed, graphs
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import CHILDREN, EXTRA, MARKS, NS, GraphWorld, NodeSpec, content
@@ -112,7 +112,11 @@ def named(world: GraphWorld) -> None:
     assert ready == last.is_ready
     if not ready:
         assert "True" in (conditions["Reconciling"].status, conditions["Stalled"].status)
-        obstacles = [one.name for one in last.everything if not one.is_ready and not one.waits_for]
+        obstacles = [
+            observation.name
+            for observation in last.everything
+            if not observation.is_ready and not observation.waits_for
+        ]
         assert any(conditions["Ready"].message.startswith(f"{name}: ") for name in obstacles), "L14"
 
 

@@ -109,8 +109,10 @@ def printed() -> bytes:
         world.snapshot(),
         Scope(world.shop.manifest["spec"]),
     )
-    told = [[one.type, one.status, one.reason, one.message] for one in conditions_of(planned)]
-    states = {name: [[one.state, one.message] for one in items] for name, items in planned.observations.items()}
+    told = [
+        [condition.type, condition.status, condition.reason, condition.message] for condition in conditions_of(planned)
+    ]
+    states = {name: [[item.state, item.message] for item in items] for name, items in planned.observations.items()}
     return canonical_json([as_data(planned.effects), told, states])
 
 

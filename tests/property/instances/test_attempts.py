@@ -23,7 +23,7 @@ def ask_for_a_retry(world: Turmoil, token: str = "token-1") -> None:
 
 
 def running(world: Turmoil) -> list[str]:
-    return [one.version for one in world.flux.workloads]
+    return [workload.version for workload in world.flux.workloads]
 
 
 # --- Ready before its time ------------------------------------------------------------------------------------------
@@ -98,7 +98,11 @@ def test_what_flux_repeats_between_two_tries_is_no_news_of_the_next_version_REC_
     assert status_of(world, "Ready") == ("False", "HelmReleaseFailed", 1)
     old = conditions_of(world.look(HELM))["Reconciling"]
     retrying = {**old, "reason": "ProgressingWithRetry", "message": "6.5.0 failed"}
-    others = [one for one in get_path(world.look(HELM), "status", "conditions") if one["type"] != "Reconciling"]
+    others = [
+        condition
+        for condition in get_path(world.look(HELM), "status", "conditions")
+        if condition["type"] != "Reconciling"
+    ]
     world.patch_status(HELM, {"conditions": [retrying, *others]})
 
     world.submit(intent(version="6.7.0"))

@@ -93,8 +93,10 @@ def test_every_condition_is_in_the_vocabulary_RES_4(observed: InstanceObserved) 
     decision = decision_on(instance_manifest(), observed)
 
     assert decision.status is not None
-    for found in decision.status["status"]["conditions"]:
-        assert is_admitted("ApplicationInstance", found["type"], found["status"], found["reason"]), found
+    for condition in decision.status["status"]["conditions"]:
+        assert is_admitted("ApplicationInstance", condition["type"], condition["status"], condition["reason"]), (
+            condition
+        )
 
 
 @given(reports, reports)
@@ -108,10 +110,10 @@ def test_last_transition_time_moves_with_the_status_alone_RES_4(
     decision = decision_on(manifest, after, later)
 
     old = {c["type"]: c for c in get_path(manifest, "status", "conditions")}
-    for found in get_path(decision.status, "status", "conditions") or ():
-        kept = found["type"] in old and old[found["type"]]["status"] == found["status"]
-        expected = old[found["type"]]["lastTransitionTime"] if kept else "2026-06-01T13:00:00Z"
-        assert found["lastTransitionTime"] == expected
+    for condition in get_path(decision.status, "status", "conditions") or ():
+        kept = condition["type"] in old and old[condition["type"]]["status"] == condition["status"]
+        expected = old[condition["type"]]["lastTransitionTime"] if kept else "2026-06-01T13:00:00Z"
+        assert condition["lastTransitionTime"] == expected
 
 
 @given(reports)

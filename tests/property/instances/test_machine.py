@@ -340,7 +340,11 @@ class ReconcileMachine(RuleBasedStateMachine):
         live = self.world.look(INSTANCE)
         if live is None or (finalizers and get_path(live, "metadata", "deletionTimestamp")):
             return
-        kept = [one for one in live["metadata"].get("finalizers") or () if not one.startswith("example.com/")]
+        kept = [
+            finalizer
+            for finalizer in live["metadata"].get("finalizers") or ()
+            if not finalizer.startswith("example.com/")
+        ]
         self.world.try_edit(INSTANCE, {"metadata": {"finalizers": kept + (finalizers or [])}})
 
     @rule(seconds=SECONDS, stays=RARELY)
@@ -495,7 +499,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule()
     def flux_crashes(self) -> None:
         self._disturb(lingering=True)
-        pending = [one for one in oracle.releases(self.world) if one.status.pending]
+        pending = [release for release in oracle.releases(self.world) if release.status.pending]
         self.loose = self.loose or bool(pending)  # Flux forgets what it was installing
         self.world.flux.crash()
 

@@ -113,7 +113,7 @@ def test_the_command_of_the_message_hands_the_release_over() -> None:
     words = world.message(INSTANCE, "Blocked").partition("kubectl label ")[2].split()
     assert words[:5] == ["secrets", "-n", NS, "-l", "owner=helm,name=nextcloud"]
     for ref in world.everything(SECRET):
-        world.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in words[5:])}})
+        world.edit(ref, {"metadata": {"labels": dict(word.split("=") for word in words[5:])}})
     world.run(400)
 
     assert claims_ready(world.look(INSTANCE))
@@ -250,7 +250,7 @@ def test_the_endpoint_is_the_host_that_is_really_used_RES_1(inline: dict[str, An
 
     decision = decide(manifest, InstanceObserved(NAMESPACE))
 
-    assert [one["url"] for one in get_path(decision.status, "status", "endpoints") or ()] == told
+    assert [endpoint["url"] for endpoint in get_path(decision.status, "status", "endpoints") or ()] == told
 
 
 def test_ready_says_the_obstacle_itself_and_follows_it() -> None:

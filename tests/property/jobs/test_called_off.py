@@ -250,12 +250,12 @@ SCHEDULED = {"parameters": {"source": "data", "repository": "restic", "schedule"
 
 
 def scheduled(world: World) -> JobEntry:
-    wanted = operation()
-    wanted["spec"] |= {**SCHEDULED, "engine": "volsync"}
+    desired = operation()
+    desired["spec"] |= {**SCHEDULED, "engine": "volsync"}
     job = world.control_server.enqueue(
         CLUSTER_ID,
         kind="intent",
-        payload={"intent": "request-operation", "operation": wanted},
+        payload={"intent": "request-operation", "operation": desired},
         idempotency_key="Operation/org-myteam/backup-1@1",
     )
     world.fetch()

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.conditions import Wanted, merge_conditions
+from purekube.apimachinery.conditions import DesiredCondition, merge_conditions
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from tests.support.builders import condition
 from tests.support.jobs import instance, operation, with_status
@@ -17,7 +17,7 @@ from vworkspace_core.jobs.events import (
     credential_rotated,
     event_key,
     heartbeat,
-    life_events,
+    phase_events,
     reported_conditions,
     transitions,
 )
@@ -92,16 +92,18 @@ def test_a_flap_has_another_key() -> None:
 
 def test_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
     """What a control plane hears last is what stands, whatever flaps, and however often it is told again."""
-    wanted = [Wanted("Ready", ConditionStatus.FALSE, reason) for reason in ("ChartUnreachable", "WaitingForSecret")]
+    desired = [
+        DesiredCondition("Ready", ConditionStatus.FALSE, reason) for reason in ("ChartUnreachable", "WaitingForSecret")
+    ]
     condition_now: tuple[Condition, ...] = ()
     before, kept, last = reported_conditions(LIVE), {}, ""
     for number in range(8):
         at = NOW + timedelta(seconds=number // 3)  # some of them within a second
         said = merge_conditions(
-            condition_now, [wanted[number % 2]], generation=1, now=at.strftime("%Y-%m-%dT%H:%M:%SZ")
+            condition_now, [desired[number % 2]], generation=1, now=at.strftime("%Y-%m-%dT%H:%M:%SZ")
         )
         condition_now = said
-        live = with_status(LIVE, *(condition_json(one) for one in said))
+        live = with_status(LIVE, *(condition_json(merge_condition) for merge_condition in said))
         (told,) = condition_events(before, live, at)
         (again,) = condition_events({}, live, at + timedelta(hours=1))
         assert told["eventKey"] == again["eventKey"], "a process that starts later tells it under the same key"
@@ -110,14 +112,19 @@ def test_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
         before, last = reported_conditions(live), told["conditions"][0]["reason"]
 
     assert list(kept.values())[-1] == last == said[0].reason
-    assert {one.last_transition_time for one in said} == {"2026-01-01T00:05:00Z"}, "it moves with the status alone"
+    assert {merge_condition.last_transition_time for merge_condition in said} == {"2026-01-01T00:05:00Z"}, (
+        "it moves with the status alone"
+    )
 
 
 def test_also_where_the_writer_does_not_tell_when_the_reason_changed() -> None:
     states = [with_status(LIVE, {**FAILED, "reason": reason}) for reason in ("A", "B", "A", "B")]
     keys, before = [], reported_conditions(states[0])
     for number, live in enumerate(states[1:]):
-        keys += [told["eventKey"] for told in condition_events(before, live, NOW + timedelta(seconds=number))]
+        keys += [
+            condition_event["eventKey"]
+            for condition_event in condition_events(before, live, NOW + timedelta(seconds=number))
+        ]
         before = reported_conditions(live)
 
     assert len(keys) == len(set(keys)) == 3
@@ -153,7 +160,7 @@ def test_every_event_is_one_that_existing_control_planes_can_read_PULL_6() -> No
     )
     told = (
         *condition_events({}, with_status(LIVE, READY), NOW),
-        *life_events("Running", operations, NOW),
+        *phase_events("Running", operations, NOW),
         heartbeat("c1", None, NOW),
         credential_rotated("c1", None, "expiry", NOW),
     )

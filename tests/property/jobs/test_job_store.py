@@ -18,7 +18,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from purekube_run.trials.faults import Crash, Fault, FaultyKube, calm, interruption
+from purekube_run.simulation.faults import Crash, Fault, FaultyKube, calm, interruption
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome
@@ -156,7 +156,7 @@ def test_a_cut_at_any_call_leaves_what_was_or_what_was_to_be_PULL_4(name: str, a
         for step in story[min(done, len(story) - 1) :]:
             run_sync(_done(step(survivor)))
         assert kept(cluster.store()) == states[-1], f"call {number} of {trace}"
-        left = [found["metadata"]["name"] for found in cluster.secrets()]
+        left = [manifest["metadata"]["name"] for manifest in cluster.secrets()]
         assert all(name.startswith("vworkspace-job-tombstones-") for name in left), "nothing is left behind"
 
 
@@ -298,14 +298,14 @@ def test_bad_and_foreign_secrets_are_left_alone_and_named_and_stop_nothing_PULL_
     cluster = Cluster()
     kind = "Opaque" if "type" in data or "password" in data else SECRET_TYPE
     cluster.create(name, data, type=kind, metadata={"name": name, "namespace": NS, **meta})
-    before = [found for found in cluster.secrets() if found["metadata"]["name"] == name]
+    before = [manifest for manifest in cluster.secrets() if manifest["metadata"]["name"] == name]
 
     store = cluster.store()
     run_sync(store.put(record()))
     run_sync(store.close("job-2", tombstone()))
 
     assert kept(cluster.store()) == Kept((record(),), (tombstone_bare(), *[None] * 5))
-    assert [found for found in cluster.secrets() if found["metadata"]["name"] == name] == before
+    assert [manifest for manifest in cluster.secrets() if manifest["metadata"]["name"] == name] == before
     assert any(f"Secret {NS}/{name} is not used: " in report for report in cluster.reports)
     assert not any("hunter2" in report for report in cluster.reports)
 
@@ -396,8 +396,8 @@ class AgainstMemory(RuleBasedStateMachine):
         at=st.integers(1, 6),
     )
     def put(self, number: int, large: bool, intent: str | None, cut: Fault | None, at: int) -> None:
-        wanted = record(number, LARGE if large else "", intent)
-        self._both(lambda store: store.put(wanted), cut, at)
+        desired = record(number, LARGE if large else "", intent)
+        self._both(lambda store: store.put(desired), cut, at)
 
     @rule(
         number=st.integers(1, 3),

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import get_path
-from purekube_run.trials.faults import interruption
+from purekube_run.simulation.faults import interruption
 from tests.support.attack import attack, in_chunks
 from tests.support.builders import NAME, condition
 from tests.support.job_world import World, object_ref, quiet
@@ -526,7 +526,7 @@ def test_an_operation_that_has_not_started_in_its_time_is_cancelled_and_one_that
         world = World()
         job = operation_job(world, expires_in=timedelta(minutes=1))
         drain(world)
-        (ref,) = [found.ref for found in world.state.jobs.values()]
+        (ref,) = [job.ref for job in world.state.jobs.values()]
         assert ref is not None
         live = _get(world, ref)
         if phase:
@@ -563,7 +563,7 @@ def test_an_operation_that_starts_just_before_it_is_cancelled_is_left_alone() ->
     world = World()
     job = operation_job(world, expires_in=timedelta(minutes=1))
     drain(world)
-    (ref,) = [found.ref for found in world.state.jobs.values()]
+    (ref,) = [job.ref for job in world.state.jobs.values()]
     world.advance(6 * 60)
     # The cancelling apply is on its way when the operation starts.
     _set_phase(world, _get(world, ref), "Running")
@@ -876,7 +876,7 @@ def test_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_cal
     world = World()
     job = operation_job(world)
     drain(world)
-    (ref,) = [found.ref for found in world.state.jobs.values()]
+    (ref,) = [job.ref for job in world.state.jobs.values()]
     assert ref is not None
     old = _get(world, ref)
     world.decide_on(old, accepts=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import Manifest
 from tests.support.builders import condition
 from tests.support.jobs import instance, operation, with_status
-from vworkspace_core.jobs.events import life_events, phase_in
+from vworkspace_core.jobs.events import phase_events, phase_in
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 STARTED, FINISHED = "2026-01-01T00:01:00Z", "2026-01-01T00:04:00Z"
@@ -29,7 +29,7 @@ def live(phase: str, *conditions: dict[str, Any], started: bool = True) -> dict[
 
 
 def kinds(before: str | None, now: Manifest, at: datetime = NOW) -> list[str]:
-    return [event["kind"] for event in life_events(before, now, at)]
+    return [event["kind"] for event in phase_events(before, now, at)]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_at_first_sight_only_what_is_recent_is_told() -> None:
 def test_an_end_is_told_whole_and_redacted() -> None:
     failed = live("Failed", condition("Failed", "True", "Timeout", 1, "password=hunter2"))
 
-    (told,) = life_events("Running", failed, NOW)
+    (told,) = phase_events("Running", failed, NOW)
 
     assert told["eventKey"] == "operation/org-myteam/backup-1/u1/OperationFailed"
     assert told["timestamp"] == "2026-01-01T00:05:00Z"
@@ -83,8 +83,8 @@ def test_other_kinds_have_no_such_life() -> None:
     found = with_status(instance(), phase="Running", startedAt=STARTED)
 
     assert phase_in(found) == ""
-    assert life_events(None, found, NOW) == ()
-    assert life_events("", found, NOW) == ()
+    assert phase_events(None, found, NOW) == ()
+    assert phase_events("", found, NOW) == ()
 
 
 @given(st.lists(st.sampled_from(PHASES), max_size=8))
@@ -99,7 +99,7 @@ def test_whatever_was_missed_each_happening_has_one_key(seen: list[str]) -> None
     told = [
         event
         for before, phase in zip(["", *forward], forward, strict=False)
-        for event in life_events(before, live(phase), NOW)
+        for event in phase_events(before, live(phase), NOW)
     ]
 
     assert len({event["eventKey"] for event in told}) == len(told)

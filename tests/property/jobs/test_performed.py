@@ -119,8 +119,8 @@ def test_each_error_of_a_port_is_the_event_that_the_table_says(effect: str, erro
 
     event: Any = run_sync(performer.perform(EFFECTS[effect]))
 
-    wanted, reason = expected(effect, error)
-    assert type(event) is wanted
+    desired, reason = expected(effect, error)
+    assert type(event) is desired
     assert getattr(event, "reason", "") == reason
     assert event.job_id == "j"
     if isinstance(event, m.Conflicted):

@@ -15,12 +15,12 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
+    EffectIntent,
+    FinishJob,
     Inspection,
-    Intent,
     PlanApply,
     PlanDelete,
     PlanRotate,
-    Settle,
     SlotHolder,
     WaitDeleted,
     applied_generation,
@@ -36,7 +36,7 @@ UNGATED = {"metadata": {"name": NAMESPACE}}
 OURS = {labels.MANAGED_BY: "control-plane", labels.CLUSTER_ID: CLUSTER_ID}
 PLACEHOLDER = {**instance(), "spec": {"mode": "placeholder", "appRef": {"catalogId": "nextcloud"}}}
 KEY = "ApplicationInstance/org-myteam/nextcloud-myteam@5"
-NOOP = Settle(JobResult(JobOutcome.NOOP))
+NOOP = FinishJob(JobResult(JobOutcome.NOOP))
 
 
 def live(
@@ -76,10 +76,10 @@ def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
     return Tombstone(KEY, "succeeded", uid, generation)
 
 
-def superseded(newer: int, own: int = 5) -> Settle:
+def superseded(newer: int, own: int = 5) -> FinishJob:
     goes_on = "the counter of an object goes on, also when it was deleted and is made anew"
     told = f"generation {newer} is newer than {own}; {goes_on}: ask with {newer + 1} or more"
-    return Settle(JobResult.failed("Superseded", told))
+    return FinishJob(JobResult.failed("Superseded", told))
 
 
 def test_an_absent_object_is_applied_without_a_uid() -> None:
@@ -119,24 +119,24 @@ def test_a_key_without_a_generation_keeps_the_one_on_the_object() -> None:
         (apply_turn(), seen(live(), tombstone=stone()), NOOP),
         (apply_turn(), seen(None, tombstone=stone()), NOOP),
         (apply_turn(expired=True), seen(live(key=KEY)), NOOP),
-        (apply_turn(expired=True), seen(), Settle(EXPIRED)),
-        (apply_turn(expired=True), seen(live(terminating=True)), Settle(EXPIRED)),
-        (delete_turn(expired=True), seen(live()), Settle(EXPIRED)),
-        (delete_turn(expired=True), seen(), Settle(SUCCEEDED)),
+        (apply_turn(expired=True), seen(), FinishJob(EXPIRED)),
+        (apply_turn(expired=True), seen(live(terminating=True)), FinishJob(EXPIRED)),
+        (delete_turn(expired=True), seen(live()), FinishJob(EXPIRED)),
+        (delete_turn(expired=True), seen(), FinishJob(SUCCEEDED)),
         (apply_turn(), seen(live(generation="6")), superseded(6)),
         (apply_turn(), seen(None, newest=stone(generation=8)), superseded(8)),
         (delete_turn(), seen(live(generation="6")), superseded(6)),
         (delete_turn(), seen(live(generation="5")), PlanDelete("u1", 3)),
         (delete_turn(), seen(live()), PlanDelete("u1", 3)),
         (delete_turn(), seen(live(terminating=True)), PlanDelete("u1", 3)),
-        (delete_turn(), seen(), Settle(SUCCEEDED)),
-        (delete_turn(), seen(None, namespace=None), Settle(SUCCEEDED)),
+        (delete_turn(), seen(), FinishJob(SUCCEEDED)),
+        (delete_turn(), seen(None, namespace=None), FinishJob(SUCCEEDED)),
         (delete_turn(), seen(live(uid="u2"), tombstone=stone("u1")), NOOP),
         (delete_turn(), seen(None, tombstone=stone("u1")), NOOP),
         (delete_turn(), seen(live(uid="u1"), tombstone=stone("u1")), PlanDelete("u1", 3)),
         (apply_turn(task=RotateTask(), generation=None), seen(namespace=None), PlanRotate()),
         (apply_turn(task=RotateTask(), generation=None), seen(namespace=None, tombstone=stone("")), NOOP),
-        (apply_turn(task=RotateTask(), generation=None, expired=True), seen(namespace=None), Settle(EXPIRED)),
+        (apply_turn(task=RotateTask(), generation=None, expired=True), seen(namespace=None), FinishJob(EXPIRED)),
     ],
 )
 def test_the_table_before_the_effect(turn: SlotHolder, found: Inspection, chosen: Any) -> None:
@@ -146,15 +146,15 @@ def test_the_table_before_the_effect(turn: SlotHolder, found: Inspection, chosen
 @pytest.mark.parametrize(
     ("turn", "found", "chosen"),
     [
-        (apply_turn(intent=Intent("u1")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
-        (apply_turn(intent=Intent("")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
-        (apply_turn(intent=Intent(""), expired=True), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
-        (delete_turn(intent=Intent("u1")), seen(live(uid="u2")), Settle(SUCCEEDED)),
-        (delete_turn(intent=Intent("u1")), seen(), Settle(SUCCEEDED)),
-        (delete_turn(intent=Intent("u1")), seen(live()), PlanDelete("u1", 3)),
-        (delete_turn(intent=Intent("u1"), expired=True), seen(live()), Settle(EXPIRED)),
-        (apply_turn(intent=Intent("u1")), seen(live(key="other", generation="6")), superseded(6)),
-        (apply_turn(intent=Intent("u1", happened=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=EffectIntent("u1")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=EffectIntent("")), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(intent=EffectIntent(""), expired=True), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (delete_turn(intent=EffectIntent("u1")), seen(live(uid="u2")), FinishJob(SUCCEEDED)),
+        (delete_turn(intent=EffectIntent("u1")), seen(), FinishJob(SUCCEEDED)),
+        (delete_turn(intent=EffectIntent("u1")), seen(live()), PlanDelete("u1", 3)),
+        (delete_turn(intent=EffectIntent("u1"), expired=True), seen(live()), FinishJob(EXPIRED)),
+        (apply_turn(intent=EffectIntent("u1")), seen(live(key="other", generation="6")), superseded(6)),
+        (apply_turn(intent=EffectIntent("u1", happened=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
     ],
 )
 def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
@@ -166,33 +166,33 @@ def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
 def test_a_delete_that_was_sent_is_waited_for_even_when_it_expired_meanwhile() -> None:
     found = live(terminating=True)
 
-    assert plan(delete_turn(intent=Intent("u1"), expired=True), seen(found), SCOPE) == AlreadyApplied(found)
+    assert plan(delete_turn(intent=EffectIntent("u1"), expired=True), seen(found), SCOPE) == AlreadyApplied(found)
 
 
 @pytest.mark.parametrize("found", [None, live(uid="u2")])
 def test_an_object_that_was_deleted_while_we_crashed_is_not_resurrected(found: Any) -> None:
-    chosen = plan(apply_turn(intent=Intent("u1")), seen(found), SCOPE)
+    chosen = plan(apply_turn(intent=EffectIntent("u1")), seen(found), SCOPE)
 
-    assert isinstance(chosen, Settle)
+    assert isinstance(chosen, FinishJob)
     assert chosen.result.error.startswith("Deleted: ")
     assert chosen.had_effect, "nor is it by the same job, should it be asked for again"
 
 
 def test_an_effect_that_is_on_record_is_not_had_again_over_a_later_one() -> None:
-    turn = apply_turn(key="hash", generation=None, intent=Intent("u1", happened=True))
+    turn = apply_turn(key="hash", generation=None, intent=EffectIntent("u1", happened=True))
 
     chosen = plan(turn, seen(live(key="another-hash")), SCOPE)
 
-    assert isinstance(chosen, Settle)
+    assert isinstance(chosen, FinishJob)
     assert chosen.result.error.startswith("Superseded: a later request for")
     assert chosen.had_effect
 
 
-@pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=Intent("u1"))])
+@pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=EffectIntent("u1"))])
 def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn: SlotHolder) -> None:
     chosen = plan(turn, seen(None, namespace=UNGATED), SCOPE)
 
-    assert isinstance(chosen, Settle)
+    assert isinstance(chosen, FinishJob)
     assert chosen.result.error.startswith("NotPermitted: ")
 
 
@@ -240,7 +240,7 @@ def test_what_the_job_store_remembers_counts_before_what_the_object_says() -> No
 def test_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
     found = live(key="theirs", by="kubectl-annotate")
 
-    assert plan(apply_turn(intent=Intent("u1", happened=True)), seen(found), SCOPE) == AlreadyApplied(found)
+    assert plan(apply_turn(intent=EffectIntent("u1", happened=True)), seen(found), SCOPE) == AlreadyApplied(found)
 
 
 lives = st.none() | st.builds(
@@ -257,7 +257,7 @@ turns = st.builds(
     task=st.sampled_from([ApplyTask(REF, instance()), ApplyTask(REF, PLACEHOLDER), DeleteTask(REF)]),
     generation=st.none() | st.integers(4, 6),
     expired=st.booleans(),
-    intent=st.none() | st.sampled_from([Intent(""), Intent("u1"), Intent("u1", happened=True)]),
+    intent=st.none() | st.sampled_from([EffectIntent(""), EffectIntent("u1"), EffectIntent("u1", happened=True)]),
 )
 stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers(3, 7))
 

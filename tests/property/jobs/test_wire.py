@@ -88,9 +88,9 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_all_problems_are_named_at_once_with_their_paths() -> None:
-    found = problems_of({"id": "j", "kind": "delete", "payload": {"name": 5, "kind": ""}, "expiresAt": "tomorrow"})
+    problems = problems_of({"id": "j", "kind": "delete", "payload": {"name": 5, "kind": ""}, "expiresAt": "tomorrow"})
 
-    assert found == {
+    assert problems == {
         "createdAt": "is required",
         "expiresAt": "must be an RFC 3339 time such as 2026-01-31T12:00:00Z, not 'tomorrow'",
         "idempotencyKey": "is required",
@@ -147,10 +147,10 @@ def test_an_absurdly_nested_payload_is_refused_with_its_path() -> None:
     for _ in range(100_000):
         deep = {"a": deep}
 
-    found = problems_of(job(payload={"spec": deep}))
+    problems = problems_of(job(payload={"spec": deep}))
 
-    assert list(found) == ["payload.spec.a.a.a.a.a.a.a.a.a.a"]
-    assert found["payload.spec.a.a.a.a.a.a.a.a.a.a"] == f"is nested more than {DEEPEST} levels deep"
+    assert list(problems) == ["payload.spec.a.a.a.a.a.a.a.a.a.a"]
+    assert problems["payload.spec.a.a.a.a.a.a.a.a.a.a"] == f"is nested more than {DEEPEST} levels deep"
 
 
 @pytest.mark.parametrize(

@@ -39,14 +39,14 @@ from vworkspace_core.operations.claims import (
     are_lowered,
     parameters_digest,
 )
-from vworkspace_core.operations.reconcile import approval_to_spend, reconcile_operation
-from vworkspace_core.operations.spent_approvals import (
+from vworkspace_core.operations.reconcile import approval_to_redeem, reconcile_operation
+from vworkspace_core.operations.used_approvals import (
     LEDGER_SECRET,
     MOST_SPENT,
-    Ledger,
-    LedgerFull,
-    Spending,
-    SpentApprovals,
+    Redemption,
+    UsedApprovals,
+    UsedApprovalsFull,
+    UsedApprovalStore,
 )
 
 SECRET = b"a secret that nobody else has"
@@ -163,62 +163,62 @@ def test_namespace_and_parameters_are_bound_unless_a_setting_lowers_it() -> None
 # --- spent once -------------------------------------------------------------------------------------------------------
 
 
-def with_ledger(ledger: Ledger) -> Claims:
-    return attrs.evolve(CHECK, ledger=ledger)
+def with_ledger(used_approvals: UsedApprovals) -> Claims:
+    return attrs.evolve(CHECK, used_approvals=used_approvals)
 
 
 def test_a_claim_is_good_for_one_object() -> None:
     body = attrs.evolve(OPERATION.spec, approvals=Approvals(required=True, claim=claim()))
-    spending = CHECK.to_spend(attrs.evolve(OPERATION, spec=body), NOW)
-    assert spending is not None
-    spent = with_ledger(Ledger().with_spent(spending, NOW))
+    redemption = CHECK.to_redeem(attrs.evolve(OPERATION, spec=body), NOW)
+    assert redemption is not None
+    spent = with_ledger(UsedApprovals().with_used(redemption, NOW))
     again = attrs.evolve(OPERATION, metadata=attrs.evolve(OPERATION.metadata, uid="made-anew"))
 
     assert flaw(claim(), spent) is None, "the one that it was spent on goes on, whatever came between"
     assert spent.flaw_of(claim(), again, NOW) is Flaw.SPENT
-    assert spent.is_recorded(spending)
-    assert not with_ledger(Ledger()).is_recorded(spending)
-    assert CHECK.is_recorded(spending), "where nothing is remembered, nothing is waited for"
-    assert "4711" not in repr(spending) + repr(spent)
+    assert spent.is_recorded(redemption)
+    assert not with_ledger(UsedApprovals()).is_recorded(redemption)
+    assert CHECK.is_recorded(redemption), "where nothing is remembered, nothing is waited for"
+    assert "4711" not in repr(redemption) + repr(spent)
 
 
 moments = st.integers(0, 400).map(lambda hours: NOW + timedelta(hours=hours))
-spendings = st.builds(Spending, st.sampled_from("abcdef"), st.sampled_from(["u1", "u2", "u3"]), moments)
+spendings = st.builds(Redemption, st.sampled_from("abcdef"), st.sampled_from(["u1", "u2", "u3"]), moments)
 
 
 @given(st.lists(st.tuples(spendings, moments), max_size=12).map(lambda found: sorted(found, key=lambda one: one[1])))
-def test_an_approval_that_has_not_expired_has_one_holder_for_good(found: list[tuple[Spending, datetime]]) -> None:
-    ledger, holders = Ledger(), dict[str, tuple[str, datetime]]()
-    for spending, now in found:
-        ledger = ledger.with_spent(spending, now)
-        known = holders.get(spending.rid)
+def test_an_approval_that_has_not_expired_has_one_holder_for_good(found: list[tuple[Redemption, datetime]]) -> None:
+    used_approvals, holders = UsedApprovals(), dict[str, tuple[str, datetime]]()
+    for redemption, now in found:
+        used_approvals = used_approvals.with_used(redemption, now)
+        known = holders.get(redemption.rid)
         if known is None or known[1] + timedelta(days=2) < now:
-            holders[spending.rid] = (str(ledger.holder_of(spending.rid)), spending.expires)
+            holders[redemption.rid] = (str(used_approvals.holder_of(redemption.rid)), redemption.expires)
         for rid, (holder, expires) in holders.items():
-            assert expires < now or ledger.holder_of(rid) == holder
+            assert expires < now or used_approvals.holder_of(rid) == holder
 
 
 def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_RUN_11() -> None:
     until = int((NOW + timedelta(hours=1)).timestamp())
-    full = Ledger({f"{number:032x}": ("u", until) for number in range(MOST_SPENT)})
-    one = Spending("new", "u", NOW + timedelta(hours=1))
+    full = UsedApprovals({f"{number:032x}": ("u", until) for number in range(MOST_SPENT)})
+    redemption = Redemption("new", "u", NOW + timedelta(hours=1))
 
-    with pytest.raises(LedgerFull, match="expire sooner"):
-        full.with_spent(one, NOW)
-    assert len(full.with_spent(one, NOW + timedelta(days=3)).entries) == 1
+    with pytest.raises(UsedApprovalsFull, match="expire sooner"):
+        full.with_used(redemption, NOW)
+    assert len(full.with_used(redemption, NOW + timedelta(days=3)).entries) == 1
 
 
 def test_the_ledger_outlives_the_process_and_a_lost_race() -> None:
     kube = InProcessKube(ApiServer(now=lambda: NOW))
     run_sync(kube.create({"metadata": {"name": "ops"}, **kind_of(NAMESPACE)}, kind=NAMESPACE, field_manager="t"))
-    first, second = SpentApprovals(kube, "ops"), SpentApprovals(kube, "ops")
-    mine, theirs = Spending("rid", "mine", NOW), Spending("rid", "theirs", NOW)
+    first, second = UsedApprovalStore(kube, "ops"), UsedApprovalStore(kube, "ops")
+    mine, theirs = Redemption("rid", "mine", NOW), Redemption("rid", "theirs", NOW)
 
-    assert run_sync(first.read()) == Ledger()
-    assert run_sync(first.spend(mine, NOW)).holder_of("rid") == "mine"
-    assert run_sync(second.spend(theirs, NOW)).holder_of("rid") == "mine"
-    assert run_sync(second.spend(Spending("other", "theirs", NOW), NOW)).holder_of("other") == "theirs"
-    assert run_sync(SpentApprovals(kube, "ops").read()).holder_of("rid") == "mine"
+    assert run_sync(first.read()) == UsedApprovals()
+    assert run_sync(first.redeem(mine, NOW)).holder_of("rid") == "mine"
+    assert run_sync(second.redeem(theirs, NOW)).holder_of("rid") == "mine"
+    assert run_sync(second.redeem(Redemption("other", "theirs", NOW), NOW)).holder_of("other") == "theirs"
+    assert run_sync(UsedApprovalStore(kube, "ops").read()).holder_of("rid") == "mine"
 
     ref = ObjectRef(SECRETS, "ops", LEDGER_SECRET)
     stored = run_sync(kube.get(ref))
@@ -235,31 +235,33 @@ def kind_of(kind: Kind) -> dict[str, str]:
 def test_nothing_starts_before_its_approval_is_written_down() -> None:
     one = operation("restore.velero")
     seen = observed("restore.velero")
-    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
+    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, used_approvals=UsedApprovals()))
 
     waits = reconcile_operation(one, seen, empty)
     assert conditions_of(waits)["Blocked"] == ("True", "AwaitingApproval")
-    spending = approval_to_spend(one, seen, empty)
-    assert spending is not None
-    written = attrs.evolve(empty.claims, ledger=Ledger().with_spent(spending, NOW))
+    redemption = approval_to_redeem(one, seen, empty)
+    assert redemption is not None
+    written = attrs.evolve(empty.claims, used_approvals=UsedApprovals().with_used(redemption, NOW))
     known = attrs.evolve(empty, claims=written)
-    assert approval_to_spend(one, seen, known) is None
+    assert approval_to_redeem(one, seen, known) is None
     starts = reconcile_operation(one, seen, known).status
     assert starts is not None
     assert starts["status"]["phase"] == "Running"
 
-    told = reconcile_operation(one, seen, attrs.evolve(empty, claims=attrs.evolve(empty.claims, trouble="403 denied")))
-    assert "could not be written down as used: 403 denied" in message_of(told, "Blocked")
+    decision = reconcile_operation(
+        one, seen, attrs.evolve(empty, claims=attrs.evolve(empty.claims, trouble="403 denied"))
+    )
+    assert "could not be written down as used: 403 denied" in message_of(decision, "Blocked")
 
 
 def test_an_approval_is_not_used_up_by_what_cannot_start() -> None:
-    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
+    empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, used_approvals=UsedApprovals()))
     seen = observed("restore.velero", missing_kinds=frozenset({VELERO_RESTORE}))
 
-    assert approval_to_spend(operation("restore.velero"), seen, empty) is None
-    assert approval_to_spend(operation("backup.velero"), observed("backup.velero"), empty) is None
+    assert approval_to_redeem(operation("restore.velero"), seen, empty) is None
+    assert approval_to_redeem(operation("backup.velero"), observed("backup.velero"), empty) is None
     cancelled = operation("restore.velero", annotations={"ops.vworkspace.io/cancel": "true"})
-    assert approval_to_spend(cancelled, observed("restore.velero"), empty) is None
+    assert approval_to_redeem(cancelled, observed("restore.velero"), empty) is None
 
 
 def test_without_a_secret_nothing_counts() -> None:

@@ -58,9 +58,9 @@ RESOURCES = [
 
 @pytest.mark.parametrize(("given", "requests", "limits"), RESOURCES, ids=range(len(RESOURCES)))
 def test_requests_and_limits_have_defaults(given: Any, requests: Any, limits: Any) -> None:
-    found = container_of(**({} if given is None else {"resources": given}))["resources"]
+    resources = container_of(**({} if given is None else {"resources": given}))["resources"]
 
-    assert found == {
+    assert resources == {
         "requests": dict(zip(("cpu", "memory"), requests, strict=True)),
         "limits": dict(zip(("cpu", "memory"), limits, strict=True)),
     }
@@ -130,7 +130,7 @@ def test_a_secret_that_stands_in_the_operation_is_refused_and_not_repeated_RES_7
     assert "secretKeyRef" in told
     assert "hunter2" not in told
     webhook = check_operation(operation(parameters={**BASE, **parameters}))
-    assert [one.path for one in webhook] == [f"spec.parameters.{path}"], "the webhook refuses the same"
+    assert [problem.path for problem in webhook] == [f"spec.parameters.{path}"], "the webhook refuses the same"
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,14 @@ from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.reading import MADE_KINDS
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.clusters.controllers import Watched, installed_engines
+from vworkspace_core.clusters.controllers import InformerReport, installed_engines
 from vworkspace_core.install import access
 from vworkspace_core.operations.builtin import template_name
 from vworkspace_core.operations.contract import Engine, Progress, Row
 from vworkspace_core.operations.engines import ENGINES, engine_kinds
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.overview.checkup import Verdict, controllers
+from vworkspace_core.overview.checkup import CheckResult, controllers
 from vworkspace_core.overview.summary import summary_of_child
 from vworkspace_core.overview.tree import tree_of
 
@@ -47,7 +47,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda en
 with_controller = pytest.mark.parametrize(
     "engine", [engine for engine in ENGINES.values() if engine.controller is not None], ids=lambda engine: engine.name
 )
-every_template = pytest.mark.parametrize("of", [one.name for one in TEMPLATES.items])
+every_template = pytest.mark.parametrize("of", [item.name for item in TEMPLATES.items])
 
 
 def granted(rights: Iterator[Access] | tuple[Access, ...], kind: Kind) -> set[str]:
@@ -92,14 +92,14 @@ def test_the_roles_let_the_operator_do_what_an_engine_needs_RUN_7(engine: Engine
 def test_a_missing_controller_is_named_with_what_installs_it_SEE_1(engine: Engine) -> None:
     controller = engine.controller
     assert controller is not None
-    served = {kind: Watched() for kind in controller.definitions}
+    served = {kind: InformerReport() for kind in controller.definitions}
     found = {kind.crd_name: None for kind in (*controller.definitions, *controller.read_later)}
 
     assert engine.name in installed_engines(served)
     assert engine.name not in installed_engines({})
     told = [finding for finding in controllers(found) if finding.point in (f"engine {engine.name}", "Flux")]
     assert f"install {controller.install}" in {finding.remedy for finding in told}
-    assert {finding.verdict for finding in told} <= {Verdict.OPTIONAL, Verdict.FAILED}
+    assert {finding.verdict for finding in told} <= {CheckResult.OPTIONAL, CheckResult.FAILED}
 
 
 @every_template

@@ -241,9 +241,9 @@ def test_every_row_of_every_table_is_walked_above(name: str) -> None:
 
 
 ROWS = [
-    (one.name, kind, row)
-    for one in TEMPLATES.items
-    for kind, rows in ENGINES[one.engine].tables.items()
+    (item.name, kind, row)
+    for item in TEMPLATES.items
+    for kind, rows in ENGINES[item.engine].tables.items()
     for row in rows
 ]
 
@@ -381,7 +381,7 @@ def test_a_workflow_knows_its_target_whatever_its_parameters_say_OPS_8() -> None
 
     spec = made("migration.workflow", parameters=given, timeoutSeconds=77)["spec"]
 
-    arguments = {one["name"]: one["value"] for one in spec["arguments"]["parameters"]}
+    arguments = {parameter["name"]: parameter["value"] for parameter in spec["arguments"]["parameters"]}
     assert arguments == {"targetName": TARGET.name, "targetNamespace": NS, "n": "3", "b": "true"}
     assert spec["activeDeadlineSeconds"] == 77
 

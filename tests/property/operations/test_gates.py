@@ -199,7 +199,7 @@ def test_a_deadline_is_at_its_second_whenever_one_looks_OPS_12(of: str, timeout:
         assert decision.requeue.after == pytest.approx(min(limit - elapsed, sooner))
         assert decision.deletes == ()
     else:
-        conditions = {one["type"]: one["reason"] for one in decision.status["status"]["conditions"]}
+        conditions = {condition["type"]: condition["reason"] for condition in decision.status["status"]["conditions"]}
         assert conditions["Failed"] == "Timeout"
         assert [delete.uid for delete in decision.deletes] == ["uid-1"]
 

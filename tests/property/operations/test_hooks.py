@@ -46,7 +46,7 @@ from vworkspace_core.operations.templates import load_template
 OF = "migration.helmHookJob"
 RELEASE = ObjectRef(HELM_RELEASE, NS, "nextcloud")
 RECORD = ObjectRef(SECRET, NS, "sh.helm.release.v1.nextcloud.v1")
-TEMPLATE = next(one for one in BUILTIN_TEMPLATES if one["name"] == OF)
+TEMPLATE = next(builtin_template for builtin_template in BUILTIN_TEMPLATES if builtin_template["name"] == OF)
 
 
 def start(
@@ -106,7 +106,10 @@ def test_a_release_from_an_oci_artifact_and_one_from_a_repository_are_proved_OPS
     release = released(hook(), hook(name="smoke", kind="Pod"))
     entry = {"digest": release.digest(oci), **({"ociDigest": oci} if oci else {})}
 
-    assert [one.name for one in proved_hooks(release_secret(release, NS), entry)] == ["db-migrate", "smoke"]
+    assert [recorded_hook.name for recorded_hook in proved_hooks(release_secret(release, NS), entry)] == [
+        "db-migrate",
+        "smoke",
+    ]
 
 
 @given(st.binary(min_size=1, max_size=4), st.integers(0, 10_000))

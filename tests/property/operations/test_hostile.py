@@ -175,7 +175,9 @@ def test_bad_input_is_refused_with_its_path_and_nothing_is_ever_created(
         world.pass_time(3600)
 
     assert world.condition(ref, "Accepted") == ("False", "ValidationFailed")
-    (told,) = (one.message for one in world.operation(ref).status.conditions if one.type == "Accepted")
+    (told,) = (
+        condition.message for condition in world.operation(ref).status.conditions if condition.type == "Accepted"
+    )
     assert f"{path}: " in told or f"{path}[" in told, told
     assert world.phase(ref) is Phase.PENDING
     assert world.creations() == 0

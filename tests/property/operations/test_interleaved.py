@@ -170,8 +170,8 @@ class TwoWorkers(RuleBasedStateMachine):
         """A migration waits for a Ready target, a backup does not: who is ahead changes without a word of their own."""
         ref = ObjectRef(APPLICATION_INSTANCE, TARGET.namespace, OTHER if second else TARGET.name)
         self.world.write_status(ref, target_manifest("backup.velero", ready=ready)["status"])
-        for one in self.refs:
-            self.queue.add(one, 0.0)
+        for object_ref in self.refs:
+            self.queue.add(object_ref, 0.0)
 
     @rule(worker=workers, steps=st.integers(1, 12))
     def work(self, worker: int, steps: int) -> None:
@@ -217,11 +217,11 @@ class TwoWorkers(RuleBasedStateMachine):
 
     @invariant()
     def of_conflicting_ones_never_two_run(self) -> None:
-        running = [one for one in self.world.operations() if is_running(one)]
-        for i, one in enumerate(running):
+        running = [operation for operation in self.world.operations() if is_running(operation)]
+        for i, operation in enumerate(running):
             for other in running[i + 1 :]:
-                both = target_ref(one) == target_ref(other) and conflicting(one.spec.type, other.spec.type)
-                assert not both, (one.metadata.name, other.metadata.name)
+                both = target_ref(operation) == target_ref(other) and conflicting(operation.spec.type, other.spec.type)
+                assert not both, (operation.metadata.name, other.metadata.name)
 
     @invariant()
     def one_object_each(self) -> None:
@@ -242,10 +242,12 @@ class TwoWorkers(RuleBasedStateMachine):
             self.of_conflicting_ones_never_two_run()
             for ref, live in self.world.engine_objects():
                 self.finish(ref, live)
-            if all(one.status.phase in TERMINAL_PHASES for one in self.world.operations()):
+            if all(operation.status.phase in TERMINAL_PHASES for operation in self.world.operations()):
                 break
         ended = self.world.operations()
-        assert all(one.status.phase in TERMINAL_PHASES for one in ended), [one.status for one in ended]
+        assert all(operation.status.phase in TERMINAL_PHASES for operation in ended), [
+            operation.status for operation in ended
+        ]
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ class Operations(RuleBasedStateMachine):
         self.ends: dict[str, Any] = {}
         self.made_by_the_end: dict[str, int] = {}
         self.data: set[ObjectRef] = set()
-        self.strangers: dict[ObjectRef, Manifest] = {}
+        self.unmanaged_objects: dict[ObjectRef, Manifest] = {}
 
     def pick(self, number: int) -> ObjectRef:
         return self.refs[number % len(self.refs)]
@@ -155,14 +155,17 @@ class Operations(RuleBasedStateMachine):
         self.attempt(self.pick(number), None)
 
     def attempt(self, ref: ObjectRef, view: View | None) -> None:
-        before = {one.metadata.uid: one for one in self.world.operations()}
+        before = {operation.metadata.uid: operation for operation in self.world.operations()}
         try:
             self.world.reconcile(ref, view)
         except Died:
             self.views.clear()
-        for one in self.world.operations():
-            if one.status.phase is Phase.RUNNING and before[one.metadata.uid].status.phase is not Phase.RUNNING:
-                self.begins_in_turn(one, before.values())
+        for operation in self.world.operations():
+            if (
+                operation.status.phase is Phase.RUNNING
+                and before[operation.metadata.uid].status.phase is not Phase.RUNNING
+            ):
+                self.begins_in_turn(operation, before.values())
 
     def begins_in_turn(self, one: Operation, others: Any) -> None:
         """No earlier one that it conflicts with could have begun instead (OPS-5)."""
@@ -236,7 +239,7 @@ class Operations(RuleBasedStateMachine):
             ref = ObjectRef(kind, SPOT.get(kind, meta["namespace"]), engine_object_name(meta["name"], meta["uid"]))
             if self.world.get(ref) is None:
                 place = {"name": ref.name, "namespace": ref.namespace}
-                self.strangers[ref] = self.world.make(kind, {"metadata": place, "spec": spec})
+                self.unmanaged_objects[ref] = self.world.make(kind, {"metadata": place, "spec": spec})
 
     @rule(seconds=st.sampled_from([1, 29, 30, 700]))
     def time_passes(self, seconds: int) -> None:
@@ -254,15 +257,15 @@ class Operations(RuleBasedStateMachine):
 
     @invariant()
     def an_end_is_final(self) -> None:
-        for one in self.world.operations() if hasattr(self, "world") else ():
-            status, uid = one.status, one.metadata.uid
+        for operation in self.world.operations() if hasattr(self, "world") else ():
+            status, uid = operation.status, operation.metadata.uid
             if uid in self.ends:
                 assert status == self.ends[uid]
                 assert len(self.world.created.get(uid, ())) == self.made_by_the_end[uid], "nothing more is created"
             elif status.phase in TERMINAL_PHASES:
                 self.ends[uid] = status
                 self.made_by_the_end[uid] = len(self.world.created.get(uid, ()))
-                self.ended_in_time(one)
+                self.ended_in_time(operation)
 
     def ended_in_time(self, one: Operation) -> None:
         """A deadline never fires before its time (OPS-12)."""
@@ -283,14 +286,17 @@ class Operations(RuleBasedStateMachine):
     def no_two_that_conflict_run(self) -> None:
         if not hasattr(self, "world"):
             return
-        running = [one for one in self.world.operations() if is_running(one)]
-        for i, one in enumerate(running):
+        running = [operation for operation in self.world.operations() if is_running(operation)]
+        for i, operation in enumerate(running):
             for other in running[i + 1 :]:
-                assert not conflicting(one.spec.type, other.spec.type), (one.metadata.name, other.metadata.name)
+                assert not conflicting(operation.spec.type, other.spec.type), (
+                    operation.metadata.name,
+                    other.metadata.name,
+                )
 
     @invariant()
     def strangers_are_left_alone(self) -> None:
-        for ref, before in self.strangers.items() if hasattr(self, "world") else ():
+        for ref, before in self.unmanaged_objects.items() if hasattr(self, "world") else ():
             assert self.world.get(ref) == before
 
     def teardown(self) -> None:
@@ -298,7 +304,7 @@ class Operations(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.world.api.fatal = -10
-        for ref in self.strangers:
+        for ref in self.unmanaged_objects:
             self.world.remove(ref)
         for _ in range(4 * (len(self.refs) + 1)):
             if all(map(self._has_ended, self.world.operations())):
@@ -310,12 +316,12 @@ class Operations(RuleBasedStateMachine):
                     self.world.let_go(ref)
                 elif get_path(live, "status", "readyToUse") is not True:
                     self.report(ref, live, FAILED if _fails(live) else REPORTS[ref.kind.kind][-1])
-        self.strangers.clear()
+        self.unmanaged_objects.clear()
         self.no_two_that_conflict_run()
         self.at_most_one_engine_object_was_ever_made_for_a_uid()
         self.an_end_is_final()
-        for one in self.world.operations():
-            assert self._has_ended(one), (one.metadata.name, one.status)
+        for operation in self.world.operations():
+            assert self._has_ended(operation), (operation.metadata.name, operation.status)
 
     def _has_ended(self, one: Operation) -> bool:
         return one.status.phase in TERMINAL_PHASES and one.metadata.deletion_timestamp is None

@@ -54,7 +54,7 @@ class World(Simulation):
         return reconcile(source, attrs.evolve(observed, override=override, withdrawn=withdrawn), context)
 
     def operations(self) -> tuple[Operation, ...]:
-        return tuple(read_operation(one) for one in run_sync(self.admin.list(OPERATION)).items)
+        return tuple(read_operation(item) for item in run_sync(self.admin.list(OPERATION)).items)
 
     def ask(self, name: str = "up-1", **parameters: Any) -> None:
         manifest = operation_manifest("upgrade.helm", name=name, parameters=parameters)
@@ -82,8 +82,8 @@ class World(Simulation):
     def work(self, seconds: int = 120) -> None:
         """Everybody works for a while, and every version that runs is written down."""
         for _ in range(seconds):
-            for one in self.operations():
-                self.step(ObjectRef(OPERATION, NS, one.metadata.name))
+            for operation in self.operations():
+                self.step(ObjectRef(OPERATION, NS, operation.metadata.name))
             self.reconcile(INSTANCE)
             self.pass_time(1)
             if self.running() != self.versions[-1]:
@@ -105,7 +105,7 @@ def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation_REC_9
     world.work()
     assert world.phase() == "Succeeded"
     assert get_path(world.get(UPGRADE), "status", "outputs", "toVersion") == "6.7.0"
-    managers = {one["manager"] for one in get_path(world.get(HELM), "metadata", "managedFields")}
+    managers = {managed_field["manager"] for managed_field in get_path(world.get(HELM), "metadata", "managedFields")}
     assert "vworkspace-operator" in managers
     world.remove(UPGRADE)
     world.work()
@@ -237,8 +237,8 @@ def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_REC_9(
     assert world.phase(SECOND) == "Succeeded"
     assert world.versions == ["6.6.0", "6.8.0"]
     assert values_of(world) == {"replicas": 5}
-    told = outputs_of(world, SECOND)
-    assert (told["fromVersion"], told["toVersion"]) == ("6.8.0", "6.8.0")
+    outputs = outputs_of(world, SECOND)
+    assert (outputs["fromVersion"], outputs["toVersion"]) == ("6.8.0", "6.8.0")
 
 
 def test_an_upgrade_of_the_version_after_one_of_values_keeps_the_values_REC_9() -> None:
@@ -322,8 +322,8 @@ def test_an_upgrade_after_a_failed_one_of_the_spec_tells_what_ran_REC_9() -> Non
     world.ask(targetVersion="6.8.0")
     world.work(60)
 
-    told = outputs_of(world, UPGRADE)
-    assert (told["fromVersion"], told["toVersion"]) == ("6.6.0", "6.8.0")
+    outputs = outputs_of(world, UPGRADE)
+    assert (outputs["fromVersion"], outputs["toVersion"]) == ("6.6.0", "6.8.0")
 
 
 def test_a_version_that_is_forbidden_later_is_not_taken_back_RES_3() -> None:
@@ -378,7 +378,9 @@ def test_patches_that_would_add_up_to_too_much_are_refused_and_told_RUN_11() -> 
     assert [world.phase(attrs.evolve(UPGRADE, name=f"up-{one}")) for one in (1, 2)] == ["Succeeded", "Succeeded"]
     assert world.condition(third, "Accepted") == ("False", "ValidationFailed")
     told = next(
-        one["message"] for one in get_path(world.get(third), "status", "conditions") if one["type"] == "Accepted"
+        condition["message"]
+        for condition in get_path(world.get(third), "status", "conditions")
+        if condition["type"] == "Accepted"
     )
     assert "with the patches of earlier Operations it has 300" in told
     assert set(values_of(world)) == {"replicas", "part1", "part2"}

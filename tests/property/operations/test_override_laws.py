@@ -43,7 +43,7 @@ class Overrides(RuleBasedStateMachine):
         return str(get_path(self.world.get(OCI), "spec", "ref", "tag"))
 
     def refs(self) -> list[ObjectRef]:
-        return [ObjectRef(OPERATION, NS, one.metadata.name) for one in self.world.operations()]
+        return [ObjectRef(OPERATION, NS, operation.metadata.name) for operation in self.world.operations()]
 
     @precondition(lambda self: self.asked < 4)
     @rule(version=st.sampled_from([None, "6.7.0", "6.8.0"]), patch=st.sampled_from(PATCHES))
@@ -96,10 +96,10 @@ class Overrides(RuleBasedStateMachine):
     def note(self) -> None:
         if self.tag() != self.wanted[-1]:
             self.wanted.append(self.tag())
-        for one in self.world.operations():
-            if one.status.phase is Phase.SUCCEEDED and one.metadata.uid not in self.succeeded:
-                given = dict(one.spec.parameters or {})
-                self.succeeded[one.metadata.uid] = (self.intents, self.value_intents, given)
+        for operation in self.world.operations():
+            if operation.status.phase is Phase.SUCCEEDED and operation.metadata.uid not in self.succeeded:
+                given = dict(operation.spec.parameters or {})
+                self.succeeded[operation.metadata.uid] = (self.intents, self.value_intents, given)
 
     @invariant()
     def one_writer(self) -> None:
@@ -117,10 +117,13 @@ class Overrides(RuleBasedStateMachine):
         self.world.flux.behaviour = FluxBehaviour()
         for _ in range(60):
             self.everybody_works(5)
-            if all(one.status.phase in TERMINAL_PHASES for one in self.world.operations()) and self.is_settled():
+            if (
+                all(operation.status.phase in TERMINAL_PHASES for operation in self.world.operations())
+                and self.is_settled()
+            ):
                 break
         self.no_flapping()
-        assert all(one.status.phase in TERMINAL_PHASES for one in self.world.operations())
+        assert all(operation.status.phase in TERMINAL_PHASES for operation in self.world.operations())
         assert self.tag() == self.world.running(), self.wanted
         assert self.tag() == self.version_asked_for(), (self.wanted, self.succeeded)
         assert (get_path(self.world.get(HELM), "spec", "values") or {}) == self.values_asked_for(), self.succeeded

@@ -213,9 +213,9 @@ def test_what_refused_the_object_is_named_at_the_end() -> None:
     ended = reconcile_operation(before, observed(), at(7200))
 
     assert conditions_of(ended)["Failed"] == ("True", "Timeout")
-    told = message_of(ended, "Failed")
-    assert "nothing was created" in told
-    assert "cannot create resource" in told
+    message = message_of(ended, "Failed")
+    assert "nothing was created" in message
+    assert "cannot create resource" in message
 
 
 # --- gone before it was looked at -------------------------------------------------------------------------------------

@@ -18,13 +18,13 @@ BUILTIN = builtin_templates()
 
 
 def test_the_eleven_of_OPS_2_are_there_and_only_the_velero_restore_needs_approval() -> None:
-    assert {one.name for one in BUILTIN.items} == set(GOOD)
-    assert [one.name for one in BUILTIN.items if one.needs_approval] == ["restore.velero"]
-    assert {one.engine for one in BUILTIN.items} == {engine.value for engine in EngineName}
+    assert {item.name for item in BUILTIN.items} == set(GOOD)
+    assert [item.name for item in BUILTIN.items if item.needs_approval] == ["restore.velero"]
+    assert {item.engine for item in BUILTIN.items} == {engine.value for engine in EngineName}
 
 
 def test_restores_and_upgrades_never_wait_for_a_ready_target_OPS_3() -> None:
-    asking = {one.type for one in BUILTIN.items if one.needs_ready_target}
+    asking = {item.type for item in BUILTIN.items if item.needs_ready_target}
 
     assert asking == {OperationType.MIGRATION, OperationType.RUN_COMMAND, OperationType.RUNBOOK}
 
@@ -177,13 +177,13 @@ def test_a_schema_never_reaches_outside_itself(reference: str, good: bool) -> No
         return
     with pytest.raises(ValidationProblems) as refused:
         load_template({**BUILTIN_TEMPLATES[0], "parameters": schema})
-    assert [one.path for one in refused.value.problems] == ["parameters.properties.a.allOf[1].$ref"]
+    assert [problem.path for problem in refused.value.problems] == ["parameters.properties.a.allOf[1].$ref"]
 
 
 def test_a_schema_that_goes_round_in_circles_refuses_every_value() -> None:
-    one = load_template({**BUILTIN_TEMPLATES[0], "parameters": {"$ref": "#"}})
+    operation_template = load_template({**BUILTIN_TEMPLATES[0], "parameters": {"$ref": "#"}})
 
-    assert [str(problem) for problem in one.problems_of({})] == [
+    assert [str(problem) for problem in operation_template.problems_of({})] == [
         "spec.parameters: is nested too deeply, or the template's schema refers to itself without end"
     ]
 
@@ -202,7 +202,7 @@ def test_a_schema_that_would_fail_later_is_refused_when_it_is_read(schema: dict[
     with pytest.raises(ValidationProblems) as refused:
         load_template({**BUILTIN_TEMPLATES[0], "parameters": schema})
 
-    assert all(one.path.startswith("parameters") for one in refused.value.problems)
+    assert all(problem.path.startswith("parameters") for problem in refused.value.problems)
 
 
 @pytest.mark.parametrize(

@@ -192,11 +192,11 @@ def test_what_is_not_in_the_backup_is_not_asked_for(
 
     found = began("restore.velero", {"backupName": "b-1", **mapping}, *around)
 
-    wanted = source or NS
-    is_in = (not included or "*" in included or wanted in included) and wanted not in (excluded or [])
+    desired = source or NS
+    is_in = (not included or "*" in included or desired in included) and desired not in (excluded or [])
     assert isinstance(found, Start) == is_in
     if not is_in:
-        assert f"namespace {wanted} is not in the Backup" in told(found)
+        assert f"namespace {desired} is not in the Backup" in told(found)
 
 
 @pytest.mark.parametrize("progress", [None, {}, {"totalItems": 3}, {"itemsRestored": 0}])
@@ -217,7 +217,7 @@ def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() ->
 
 
 def test_a_template_that_takes_foreign_backups_still_asks_for_consent() -> None:
-    items = tuple(attrs.evolve(one, allow_foreign_backups=True) for one in CONTEXT.templates.items)
+    items = tuple(attrs.evolve(item, allow_foreign_backups=True) for item in CONTEXT.templates.items)
     context = attrs.evolve(CONTEXT, templates=attrs.evolve(CONTEXT.templates, items=items))
     parameters = {"backupName": "b-1", "namespaceMapping": {OTHER: NS}}
     objects = dict([gated(OTHER, None), *of_backup({}, includedNamespaces=[OTHER]).items()])

@@ -10,11 +10,11 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.strategies import json_values
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.overview.data import branch_data
-from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
-from vworkspace_core.overview.ledger import event_entry, job_entries, job_line
-from vworkspace_core.overview.picture import picture_of_tree, walk
+from vworkspace_core.overview.job_list import event_entry, job_entries, job_line
+from vworkspace_core.overview.object_graph import graph_of_tree, walk
+from vworkspace_core.overview.object_list import ListQuery, list_view, row_of
 from vworkspace_core.overview.summary import OverviewState, summary_of
-from vworkspace_core.overview.timeline import entries_of, newest
+from vworkspace_core.overview.timeline import entries_of, last_entries
 from vworkspace_core.overview.tree import origin_of, refs_of, tree_of
 
 TYPES = ["Ready", "Reconciling", "Stalled", "Blocked", "Running", "Succeeded", "Failed", "ControllersHealthy"]
@@ -78,10 +78,10 @@ def test_what_is_asked_twice_is_answered_alike_SEE_1(manifest: dict[str, Any]) -
 def test_any_object_has_a_row_a_drawing_and_a_timeline_SEE_3(kind: Kind, data: st.DataObject) -> None:
     manifest = data.draw(manifests(kind))
     row = row_of(kind, manifest)
-    assert fleet_view([row], FleetQuery(text="a")).total == 1
-    picture = picture_of_tree(tree_of(kind, manifest, {}), origin_of(manifest))
-    assert [node.name for node in walk(picture)][1] == "a"
-    assert all(entry.at.tzinfo is not None for entry in newest(entries_of(kind, manifest)))
+    assert list_view([row], ListQuery(text="a")).total == 1
+    object_graph = graph_of_tree(tree_of(kind, manifest, {}), origin_of(manifest))
+    assert [node.name for node in walk(object_graph)][1] == "a"
+    assert all(entry.at.tzinfo is not None for entry in last_entries(entries_of(kind, manifest)))
 
 
 @given(st.dictionaries(st.sampled_from(["id", "job", "statuses", "result", "ackedAt", "offers"]), json_values(4)))

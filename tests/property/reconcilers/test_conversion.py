@@ -10,9 +10,9 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.reconcilers import Resource, conversion, resource, schema_field, versioned
-from purekube.versions import ConversionFailed, answer_review, kept_in
+from purekube.versions import ConversionFailed, answer_review, preservation_annotation
 from purekube_run.process.errors import CommandError
-from purekube_run.trials.round_trips import check_kinds
+from purekube_run.simulation.round_trips import check_kinds
 from tests.support.simulation import START
 
 GROUP = "shops.example"
@@ -66,8 +66,8 @@ def test_a_conversion_between_classes_is_tried_on_examples_of_both() -> None:
     """L23."""
     assert SHOP.converter is not None
     assert check_kinds([SHOP, OLD]) == (SHOP.converter,)
-    assert [one["name"] for one in SHOP.crd()["spec"]["versions"]] == ["v1", "v1alpha1"]
-    assert [one["storage"] for one in SHOP.crd()["spec"]["versions"]] == [True, False]
+    assert [version["name"] for version in SHOP.crd()["spec"]["versions"]] == ["v1", "v1alpha1"]
+    assert [version["storage"] for version in SHOP.crd()["spec"]["versions"]] == [True, False]
     lossy = versioned(NEW, conversion(OLD, NEW, up=up, down=down))
     with pytest.raises(
         CommandError, match=r"Shop of shops.example: conversion of v1alpha1: .* changes spec\.(color|hosts)"
@@ -94,7 +94,7 @@ def test_an_api_server_asks_the_conversion_of_a_kind_in_either_version() -> None
     assert OLD.read(with_force).spec == OldSpec(4, "a.example")
     stored = run_sync(api.get(ObjectRef(NEW.kind, "default", "a")))
     assert SHOP.read(stored).spec == ShopSpec(4, ("a.example", "b.example"), "blue")
-    assert kept_in("v1") not in stored["metadata"].get("annotations", {})
+    assert preservation_annotation("v1") not in stored["metadata"].get("annotations", {})
 
 
 def test_a_conversion_of_an_object_that_does_not_fit_its_class_names_the_field() -> None:

@@ -19,7 +19,7 @@ from purekube.composites.observe import observe_live
 from purekube.controller.render import as_data
 from purekube.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of, decide_pure
-from purekube_run.trials.faults import Crash, FaultyKube, interruption
+from purekube_run.simulation.faults import Crash, FaultyKube, interruption
 from tests.support.composite_world import NS, CompositeWorld, condition_of
 from tests.support.effort import effort
 from tests.support.shop import SHOP, ShopSpec, config, shop

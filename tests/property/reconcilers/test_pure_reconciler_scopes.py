@@ -50,7 +50,9 @@ def test_a_kind_without_a_namespace_has_children_in_namespaces() -> None:
     assert world.condition()["status"] == "True"
     assert get_path(world.get(world.ref), "status", "namespace") == "t-shop"
     assert get_path(world.get(about), "metadata", "ownerReferences", 0, "kind") == "Tenant"
-    assert [one.kind.kind for one in composite_access(world.composite).everywhere if "delete" in one.verbs] == [
+    assert [
+        access.kind.kind for access in composite_access(world.composite).everywhere if "delete" in access.verbs
+    ] == [
         "Namespace",
         "ConfigMap",
     ]

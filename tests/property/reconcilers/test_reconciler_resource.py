@@ -189,7 +189,7 @@ def test_fields_that_the_classes_do_not_know_are_kept_as_they_came() -> None:
 def test_rules_are_asked_as_the_api_server_asks_them() -> None:
     free = SHOP.manifest(SHOP.new("shop", ShopSpec("x", replicas=51), namespace="tenant"))
 
-    assert [str(one) for one in SHOP.problems(free)] == [
+    assert [str(problem) for problem in SHOP.problems(free)] == [
         "spec.replicas: Invalid value: more than 50 replicas are paid for"
     ]
 

@@ -11,13 +11,20 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.controller.requeue import Requeue, RequeuePace
 from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal
-from purekube.reconcilers.controllers import ALL, Promise
-from purekube.reconcilers.life import NOTHING, Call, Life, LifeRules, Telling, Wake
+from purekube.reconcilers.controllers import ALL, Feature
 from purekube.reconcilers.outcome import CallOutcome, Ended, Late, Raised, Returned, Unread, following, raised
+from purekube.reconcilers.progress import (
+    NOTHING,
+    CallController,
+    ObjectProgress,
+    PendingEvent,
+    ProgressRules,
+    WatcherEvent,
+)
 from purekube.reconcilers.retries import RetryPolicy, delay_of
 
-RULES = LifeRules(ALL, "g/shops", "g/shops")
-CALL = Call(Cause.CHANGED, Telling.UPDATE)
+RULES = ProgressRules(ALL, "g/shops", "g/shops")
+CALL = CallController(Cause.CHANGED, WatcherEvent.UPDATE)
 ATTEMPTS = st.integers(1, 10_000)
 JITTER = st.floats(0, 1, exclude_max=True)
 
@@ -135,11 +142,13 @@ def test_a_predicate_only_ever_lets_more_through(filters: Filters, old: Any, new
 
 # --- wakes -----------------------------------------------------------------------------------------------------------
 
-WAKES = st.builds(Wake, changed=st.booleans(), resynced=st.booleans(), old=st.none())
+WAKES = st.builds(PendingEvent, changed=st.booleans(), resynced=st.booleans(), old=st.none())
 
 
 @given(WAKES, WAKES, WAKES)
-def test_wakes_join_in_any_grouping_and_nothing_is_lost(first: Wake, second: Wake, third: Wake) -> None:
+def test_wakes_join_in_any_grouping_and_nothing_is_lost(
+    first: PendingEvent, second: PendingEvent, third: PendingEvent
+) -> None:
     assert first.before(second).before(third) == first.before(second.before(third))
     assert NOTHING.before(first) == first.before(None) == first
     assert first.before(second).changed is (first.changed or second.changed)
@@ -166,22 +175,27 @@ OUTCOMES: st.SearchStrategy[CallOutcome] = st.one_of(
     st.just(Unread("spec: is required")),
 )
 LIVES = st.builds(
-    Life, uid=st.just("u"), begun=st.booleans(), told=st.booleans(), attempts=st.integers(0, 50), state=st.text()
+    ObjectProgress,
+    uid=st.just("u"),
+    begun=st.booleans(),
+    notified=st.booleans(),
+    attempts=st.integers(0, 50),
+    state=st.text(),
 )
 POLICIES: st.SearchStrategy[RetryPolicy] = st.sampled_from([EXPONENTIAL, Constant(3.0), Never()])
 
 
 @given(OUTCOMES, LIVES, POLICIES, st.booleans())
 def test_conditions_agree_with_what_follows(
-    outcome: CallOutcome, life: Life, retry: RetryPolicy, deleting: bool
+    outcome: CallOutcome, progress: ObjectProgress, retry: RetryPolicy, deleting: bool
 ) -> None:
-    call = Call(Cause.CHANGED, Telling.DELETE) if deleting else CALL
-    came = following(RULES, life, call, outcome, retry=retry, key="shop")
+    call = CallController(Cause.CHANGED, WatcherEvent.DELETE) if deleting else CALL
+    came = following(RULES, progress, call, outcome, retry=retry, key="shop")
     if came.conditions is None:
         assert deleting
-        assert came.life.cleaned
+        assert came.progress.cleaned
         return
-    said = {one.type: one.status for one in came.conditions}
+    said = {condition.type: condition.status for condition in came.conditions}
     assert set(said) == {"Ready", "Reconciling", "Stalled"}
     assert [*said.values()].count(ConditionStatus.TRUE) == 1, "one of the three says how it stands"
     is_failure = not isinstance(outcome, Returned)
@@ -191,22 +205,22 @@ def test_conditions_agree_with_what_follows(
     if said["Stalled"] is ConditionStatus.TRUE:
         assert came.requeue == Requeue.NO
     if is_failure:
-        assert came.life.state == life.state, "what the last good call gave is kept"
+        assert came.progress.state == progress.state, "what the last good call gave is kept"
         assert (came.requeue.pace is RequeuePace.TOLD) is (said["Reconciling"] is ConditionStatus.TRUE)
-    assert not came.life.cleaned
+    assert not came.progress.cleaned
 
 
 @given(LIVES, POLICIES, st.floats(0, 1000))
-def test_a_server_that_asks_to_be_left_alone_is(life: Life, retry: RetryPolicy, seconds: float) -> None:
+def test_a_server_that_asks_to_be_left_alone_is(progress: ObjectProgress, retry: RetryPolicy, seconds: float) -> None:
     outcome = raised(Unavailable("busy", retry_after=seconds))
-    came = following(RULES, life, CALL, outcome, retry=retry, key="shop")
+    came = following(RULES, progress, CALL, outcome, retry=retry, key="shop")
     assert came.requeue.after is None or came.requeue.after >= seconds
 
 
 @given(LIVES, st.floats(0, 100))
-def test_without_the_promise_nothing_is_retried(life: Life, seconds: float) -> None:
-    rules = LifeRules(ALL - {Promise.RETRY}, "g/s", "g/s")
-    came = following(rules, life, CALL, Raised("no"), retry=Constant(seconds), key="shop")
+def test_without_the_promise_nothing_is_retried(progress: ObjectProgress, seconds: float) -> None:
+    rules = ProgressRules(ALL - {Feature.RETRY}, "g/s", "g/s")
+    came = following(rules, progress, CALL, Raised("no"), retry=Constant(seconds), key="shop")
     assert came.requeue == Requeue.NO
 
 

@@ -78,7 +78,7 @@ def reconciled(manifest: Manifest) -> Any:
 def reviewed(manifest: Manifest) -> Any:
     """As the webhooks do, to the bytes of the answer."""
     request = AdmissionRequest("u", AdmissionOperation.CREATE, "org-myteam", "n", object=manifest)
-    problems = refusals(request, WEBHOOK, gated=True)
+    problems = refusals(request, WEBHOOK, namespace_managed=True)
     answer = refused(request, problems) if problems else allowed(request)
     return json.dumps([answer, patched(request, default_patch(request))])
 
@@ -88,7 +88,7 @@ def updated(manifest: Manifest) -> Any:
     request = AdmissionRequest(
         "u", AdmissionOperation.UPDATE, "org-myteam", "n", object=manifest, old_object=dict(manifest)
     )
-    return refusals(request, WEBHOOK, gated=True)
+    return refusals(request, WEBHOOK, namespace_managed=True)
 
 
 def applied_by_a_job(manifest: Manifest) -> Any:
@@ -164,7 +164,9 @@ def test_redaction_costs_bounded_work(grower: Grower) -> None:
 FEW = ("many keys", "a long list", "a long key", "hard to redact", "a long text", "conditions", "annotations")
 
 
-@pytest.mark.parametrize("grower", [one for one in INSTANCES if any(part in one.name for part in FEW)], ids=str)
+@pytest.mark.parametrize(
+    "grower", [instance for instance in INSTANCES if any(part in instance.name for part in FEW)], ids=str
+)
 def test_a_whole_pass_costs_bounded_work(grower: Grower) -> None:
     """From the cache to the last write, all decisions on the way included; the API server's own work is left out."""
     world = Simulation()

@@ -53,8 +53,10 @@ class Run:
         """As the controller does with the object as it is now."""
         live = {**self.manifest, "status": status, "metadata": {**self.manifest["metadata"], "uid": UID}}
         others = {
-            ObjectRef(POD if one["kind"] == "Pod" else CORE_EVENT, "org-myteam", one["metadata"]["name"]): one
-            for one in beside
+            ObjectRef(
+                POD if manifest["kind"] == "Pod" else CORE_EVENT, "org-myteam", manifest["metadata"]["name"]
+            ): manifest
+            for manifest in beside
         }
         operation, world = read_operation(self.operation), observed(self.of, objects={self.ref: live, **others})
         needs_live_view(operation, world, CONTEXT)
@@ -86,7 +88,7 @@ def test_what_flux_says_of_a_source_costs_bounded_work(grower: Grower) -> None:
     check(lambda status: scene(waiting, status).decide(), grower)
 
 
-@pytest.mark.parametrize("grower", [one for one in ENGINES if not one.beside(1, UID)], ids=str)
+@pytest.mark.parametrize("grower", [engine for engine in ENGINES if not engine.beside(1, UID)], ids=str)
 def test_a_whole_pass_over_what_an_engine_says_costs_bounded_work(grower: EngineGrower) -> None:
     """From the object as the API server takes it to the last write; the server's own work is left out."""
     world, ref = started(grower.of)

@@ -96,7 +96,7 @@ def _is_linear(pattern: re.Pattern[str], text: Grower, *, anchored: bool = False
 @given(st.lists(st.sampled_from(PARTS) | st.text(ALPHABET, max_size=6), max_size=8).map("".join))
 def test_the_counter_matches_what_python_matches(text: str) -> None:
     for name, pattern in PATTERNS.items():
-        matches = [found.span() for found in pattern.finditer(text) if found.end() > found.start()]
+        matches = [match.span() for match in pattern.finditer(text) if match.end() > match.start()]
 
         assert [span for span in steps_of_search(pattern, text)[1] if span[1] > span[0]] == matches, name
 

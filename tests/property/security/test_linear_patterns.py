@@ -34,7 +34,8 @@ def of_schemas(schema: Any) -> Iterator[re.Pattern[str]]:
 
 def every_pattern() -> list[re.Pattern[str]]:
     modules = [
-        importlib.import_module(one.name) for one in pkgutil.walk_packages(vworkspace_core.__path__, "vworkspace_core.")
+        importlib.import_module(package.name)
+        for package in pkgutil.walk_packages(vworkspace_core.__path__, "vworkspace_core.")
     ]
     schemas = [crd_manifests(), [dict(template.schema) for template in builtin_templates().items]]
     return sorted({*patterns_in(modules), *of_schemas(schemas)}, key=lambda pattern: pattern.pattern)
@@ -111,4 +112,4 @@ def test_the_matcher_finds_what_pythons_own_finds(case: tuple[re.Pattern[str], t
     pattern, (before, pumped, after) = case
     text = before + 3 * pumped + after
 
-    assert Matcher(pattern).spans(text) == [found.span() for found in pattern.finditer(text)]
+    assert Matcher(pattern).spans(text) == [match.span() for match in pattern.finditer(text)]

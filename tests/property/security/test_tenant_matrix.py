@@ -28,18 +28,18 @@ def of_instance(manifest: dict[str, Any]) -> Iterator[Made]:
     except ValidationProblems:
         return  # the API server refuses it
     decision = reconcile(source, InstanceObserved(namespace=NAMESPACE), CONTEXT)
-    for one in decision.applies:
-        yield one.kind, one.manifest
+    for apply in decision.applies:
+        yield apply.kind, apply.manifest
     for made in decision.creates:
         yield made.kind, made.manifest
 
 
 def of_operation(manifest: dict[str, Any], of: str) -> Iterator[Made]:
     try:
-        one = read_operation(manifest)
+        operation = read_operation(manifest)
     except ValidationProblems:
         return
-    found = start_or_unmet(one, observed(of), OPERATING)
+    found = start_or_unmet(operation, observed(of), OPERATING)
     if isinstance(found, Start):
         yield from ((made.ref.kind, made.manifest) for made in found.objects)
 

@@ -172,21 +172,21 @@ class Books(RuleBasedStateMachine):
 
     @rule(job=jobs)
     def ack(self, job: JobEntry) -> None:
-        wanted = 409 if job.result else 404 if not job.open else 200
-        assert status_of(lambda: self.server.ack("token", job.id)) == wanted
+        desired = 409 if job.result else 404 if not job.open else 200
+        assert status_of(lambda: self.server.ack("token", job.id)) == desired
 
     @rule(job=jobs)
     def status(self, job: JobEntry) -> None:
         body = {"phase": "Ready", "conditions": [], "message": "", "timestamp": "2026-01-01T00:00:00Z"}
-        wanted = 404 if not job.open else 200 if job.acked_at else 400
-        assert status_of(lambda: self.server.status("token", job.id, body)) == wanted
+        desired = 404 if not job.open else 200 if job.acked_at else 400
+        assert status_of(lambda: self.server.status("token", job.id, body)) == desired
 
     @rule(job=jobs, outcome=st.sampled_from(["succeeded", "noop"]))
     def result(self, job: JobEntry, outcome: str) -> None:
         body = {**DONE, "outcome": outcome}
-        wanted = 409 if job.result else 404 if not job.open else 200 if job.acked_at else 400
-        assert status_of(lambda: self.server.result("token", job.id, body)) == wanted
-        if wanted == 200:
+        desired = 409 if job.result else 404 if not job.open else 200 if job.acked_at else 400
+        assert status_of(lambda: self.server.result("token", job.id, body)) == desired
+        if desired == 200:
             self.accepted[job.id] = body
 
     @rule(job=jobs)

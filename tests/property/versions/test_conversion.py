@@ -19,7 +19,7 @@ from purekube.versions import (
     MalformedConversionReview,
     answer_review,
     check_round_trips,
-    kept_in,
+    preservation_annotation,
 )
 
 GROUP = "shops.example"
@@ -154,8 +154,8 @@ def test_conversion_touches_no_metadata_but_its_annotation() -> None:
     stored = shop("v1", tier="x")
     seen = KEEPING.convert(stored, "v1alpha1")
     assert {**seen["metadata"], "annotations": None} == {**stored["metadata"], "annotations": None}
-    assert list(seen["metadata"]["annotations"]) == [kept_in("v1")]
-    assert json.loads(seen["metadata"]["annotations"][kept_in("v1")]) == [
+    assert list(seen["metadata"]["annotations"]) == [preservation_annotation("v1")]
+    assert json.loads(seen["metadata"]["annotations"][preservation_annotation("v1")]) == [
         {"at": ["spec", "tier"], "was": "x", "became": "one"}
     ]
 
@@ -167,7 +167,7 @@ HOSTILE += ['[{"at": ["spec", {"name": 1}, "x"], "was": 1}]', '[{"at": [{}], "wa
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_conversion_reads_past_an_annotation_that_somebody_made(text: str) -> None:
     old = shop("v1alpha1", replicas=2)
-    old["metadata"]["annotations"] = {kept_in("v1"): text, "mine": "x"}
+    old["metadata"]["annotations"] = {preservation_annotation("v1"): text, "mine": "x"}
     made = KEEPING.convert(old, "v1")
     assert made["spec"] == {"size": 2, "tier": "one"}
     assert made["metadata"]["annotations"] == {"mine": "x"}
@@ -237,7 +237,10 @@ def test_a_conversion_review_is_answered_object_by_object() -> None:
     before = deepcopy(given)
     response = answer_review(review(*given), [KEEPING])["response"]
     assert (response["uid"], response["result"]) == ("r", {"status": "Success"})
-    assert [one["spec"] for one in response["convertedObjects"]] == [{"size": 1, "tier": "one"}, {"tier": "x"}]
+    assert [converted_obj["spec"] for converted_obj in response["convertedObjects"]] == [
+        {"size": 1, "tier": "one"},
+        {"tier": "x"},
+    ]
     assert given == before
     assert answer_review(review(), [KEEPING])["response"]["convertedObjects"] == []
 

@@ -74,9 +74,9 @@ def update(old: Manifest, new: Manifest) -> AdmissionRequest:
 
 def reason_of(decision: Decision) -> str | None:
     """Why the reconciler goes no further: the reason of Blocked=True or Accepted=False."""
-    for one in get_path(decision.status, "status", "conditions") or ():
-        if (one["type"], one["status"]) in (("Blocked", "True"), ("Accepted", "False")):
-            return str(one["reason"])
+    for condition in get_path(decision.status, "status", "conditions") or ():
+        if (condition["type"], condition["status"]) in (("Blocked", "True"), ("Accepted", "False")):
+            return str(condition["reason"])
     return None
 
 
@@ -133,9 +133,9 @@ def test_a_new_instance_is_refused_exactly_when_the_reconciler_would_block_it_by
 ) -> None:
     manifest = placed(manifest, given_labels)
 
-    found = refusals(creation(manifest), SETTINGS, gated=namespace is NAMESPACE)
+    problems = refusals(creation(manifest), SETTINGS, namespace_managed=namespace is NAMESPACE)
 
-    assert bool(found) == (instance_reason(manifest, namespace) in INSTANCE_RULES)
+    assert bool(problems) == (instance_reason(manifest, namespace) in INSTANCE_RULES)
 
 
 new_operations = (
@@ -152,11 +152,11 @@ def test_a_new_operation_is_refused_exactly_when_the_reconciler_would_not_accept
     manifest: Manifest, given_labels: Manifest, namespace: Manifest
 ) -> None:
     manifest = placed(manifest, given_labels)
-    found = refusals(creation(manifest), SETTINGS, gated=namespace is NAMESPACE)
+    problems = refusals(creation(manifest), SETTINGS, namespace_managed=namespace is NAMESPACE)
     try:
         operation = read_operation(manifest)
     except ValidationProblems:
-        assert bool(found) == (MANAGED_BY in given_labels)
+        assert bool(problems) == (MANAGED_BY in given_labels)
         return
     template = TEMPLATES.find(operation.spec.type, operation.spec.engine)
     target = target_manifest()
@@ -168,12 +168,12 @@ def test_a_new_operation_is_refused_exactly_when_the_reconciler_would_not_accept
     reason = reason_of(reconcile_operation(operation, observed, OPERATIONS))
 
     engine = OPERATIONS.engine_of(operation)
-    if template is not None and engine is not None and not found and reason == OperationReason.VALIDATION_FAILED:
+    if template is not None and engine is not None and not problems and reason == OperationReason.VALIDATION_FAILED:
         # What only the engine can say of this target and these settings is the reconciler's.
         told = engine.check(operation, read_application_instance(target), OPERATIONS.for_engine(observed, template))
         assert told is not None
         return
-    assert bool(found) == (reason in OPERATION_RULES)
+    assert bool(problems) == (reason in OPERATION_RULES)
 
 
 either = new_instances | new_operations
@@ -181,45 +181,54 @@ either = new_instances | new_operations
 
 @given(either, either, labelled, labelled, st.booleans())
 def test_what_is_going_away_and_what_is_not_ours_is_never_held_up(
-    old: Manifest, new: Manifest, before: Manifest, after: Manifest, gated: bool
+    old: Manifest, new: Manifest, before: Manifest, after: Manifest, namespace_managed: bool
 ) -> None:
     old, new = placed(old, before), placed(new, after)
     going = with_meta(new, deletionTimestamp="2026-06-01T12:00:00Z")
     unmanaged = with_meta(new, labels={CLUSTER_ID: CLUSTER})
 
     for request in (update(old, going), update(old, unmanaged), creation(unmanaged)):
-        assert refusals(request, SETTINGS, gated=gated) == ()
+        assert refusals(request, SETTINGS, namespace_managed=namespace_managed) == ()
 
 
 @given(either, labelled, st.lists(st.sampled_from([FINALIZER, "other.example/x"]), unique=True), st.booleans())
 def test_finalizers_come_and_go_whatever_the_object_looks_like(
-    manifest: Manifest, given_labels: Manifest, finalizers: list[str], gated: bool
+    manifest: Manifest, given_labels: Manifest, finalizers: list[str], namespace_managed: bool
 ) -> None:
     old = with_meta(placed(manifest, given_labels), finalizers=[FINALIZER])
 
-    assert refusals(update(old, with_meta(old, finalizers=finalizers)), SETTINGS, gated=gated) == ()
+    assert (
+        refusals(update(old, with_meta(old, finalizers=finalizers)), SETTINGS, namespace_managed=namespace_managed)
+        == ()
+    )
 
 
 @given(either, labelled, st.sampled_from(["status", "finalizers", "scale"]), st.booleans())
 def test_subresources_and_deletions_are_nobody_s_business_here(
-    manifest: Manifest, given_labels: Manifest, subresource: str, gated: bool
+    manifest: Manifest, given_labels: Manifest, subresource: str, namespace_managed: bool
 ) -> None:
     manifest = placed(manifest, given_labels)
     below = attrs.evolve(update(manifest, manifest), subresource=subresource)
     gone = AdmissionRequest("u", AdmissionOperation.DELETE, NS, "a", old_object=manifest)
 
-    assert refusals(below, SETTINGS, gated=gated) == refusals(gone, SETTINGS, gated=gated) == ()
+    assert (
+        refusals(below, SETTINGS, namespace_managed=namespace_managed)
+        == refusals(gone, SETTINGS, namespace_managed=namespace_managed)
+        == ()
+    )
     assert default_patch(below) == default_patch(gone) == []
 
 
 @given(new_instances | new_operations, labelled, st.booleans())
 def test_an_object_that_becomes_ours_is_judged_as_a_new_one(
-    manifest: Manifest, given_labels: Manifest, gated: bool
+    manifest: Manifest, given_labels: Manifest, namespace_managed: bool
 ) -> None:
     new = placed(manifest, given_labels)
     unmanaged = with_meta(new, labels={})
 
-    assert refusals(update(unmanaged, new), SETTINGS, gated=gated) == refusals(creation(new), SETTINGS, gated=gated)
+    assert refusals(update(unmanaged, new), SETTINGS, namespace_managed=namespace_managed) == refusals(
+        creation(new), SETTINGS, namespace_managed=namespace_managed
+    )
 
 
 @pytest.mark.parametrize("violation", [v for v in (*CRD, *ADMISSION) if v.old is not None], ids=lambda v: v.name)
@@ -229,14 +238,16 @@ def test_what_may_not_change_is_refused_at_its_path(violation: Violation) -> Non
     if new["kind"] not in ("ApplicationInstance", "Operation"):
         return
 
-    found = {problem.path for problem in refusals(update(old, new), SETTINGS, gated=True)}
+    found = {problem.path for problem in refusals(update(old, new), SETTINGS, namespace_managed=True)}
 
     assert found >= set(violation.paths)
 
 
 def test_a_change_of_the_cluster_id_is_judged_though_the_spec_is_the_same() -> None:
     old = placed(instance_manifest(), LABELS)
-    (problem,) = refusals(update(old, with_meta(old, labels={**LABELS, CLUSTER_ID: "b"})), SETTINGS, gated=True)
+    (problem,) = refusals(
+        update(old, with_meta(old, labels={**LABELS, CLUSTER_ID: "b"})), SETTINGS, namespace_managed=True
+    )
     assert problem.message == f"must be {CLUSTER}, not b"
 
 
@@ -246,14 +257,14 @@ def test_an_object_that_another_operator_reconciles_is_not_ours_to_judge_RES_5()
     old = {**theirs, "status": {"conditions": [{**condition, "lastTransitionTime": "2026-06-01T11:00:00Z"}]}}
     new = {**old, "spec": {**old["spec"], "suspend": True}}
 
-    assert refusals(update(old, new), SETTINGS, gated=True) == ()
-    assert refusals(creation(theirs), SETTINGS, gated=True) != ()
+    assert refusals(update(old, new), SETTINGS, namespace_managed=True) == ()
+    assert refusals(creation(theirs), SETTINGS, namespace_managed=True) != ()
 
 
 def test_a_cluster_id_that_is_too_long_for_a_label_is_compared_as_the_label_has_it() -> None:
     long = "c" * 80
     manifest = placed(instance_manifest(), {**LABELS, CLUSTER_ID: bounded_name(long)})
-    assert refusals(creation(manifest), WebhookSettings(long), gated=True) == ()
+    assert refusals(creation(manifest), WebhookSettings(long), namespace_managed=True) == ()
 
 
 def apply(patch: list[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
@@ -277,8 +288,8 @@ def test_defaults_are_filled_in_once_and_never_make_it_worse(manifest: Manifest,
     whole = apply(default_patch(creation(manifest)), manifest)
 
     assert default_patch(creation(whole)) == []
-    worse = {problem.path for problem in refusals(creation(whole), SETTINGS, gated=True)}
-    assert worse <= {problem.path for problem in refusals(creation(manifest), SETTINGS, gated=True)} | {
+    worse = {problem.path for problem in refusals(creation(whole), SETTINGS, namespace_managed=True)}
+    assert worse <= {problem.path for problem in refusals(creation(manifest), SETTINGS, namespace_managed=True)} | {
         "spec.release.name",
         "spec.release.namespace",
     }
@@ -306,7 +317,7 @@ def test_a_target_needs_its_name_only() -> None:
 
     whole = apply(default_patch(creation(bare)), bare)
 
-    assert refusals(creation(whole), SETTINGS, gated=True) == ()
+    assert refusals(creation(whole), SETTINGS, namespace_managed=True) == ()
 
 
 @given(json_values(20))
@@ -331,13 +342,13 @@ reviews: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @given(reviews, st.booleans())
-def test_every_review_is_answered_with_its_uid_or_refused_as_malformed(request: Any, gated: bool) -> None:
+def test_every_review_is_answered_with_its_uid_or_refused_as_malformed(request: Any, namespace_managed: bool) -> None:
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     try:
         read = read_review(body)
     except MalformedReview:
         return
-    patch, problems = default_patch(read), refusals(read, SETTINGS, gated=gated)
+    patch, problems = default_patch(read), refusals(read, SETTINGS, namespace_managed=namespace_managed)
     answer = refused(read, problems) if problems else patched(read, patch)
     assert answer["response"]["uid"] == request["uid"]
     assert answer["response"]["allowed"] is not bool(problems)
@@ -365,7 +376,7 @@ def test_however_many_owners_an_object_has_none_of_them_is_read_RUN_11(changed: 
         ]
         old = {**manifest, "spec": {**manifest["spec"], "suspend": True}} if changed else copy.deepcopy(manifest)
         request = AdmissionRequest("u", AdmissionOperation.UPDATE, object=manifest, old_object=old)
-        return calls_of(lambda: refusals(request, SETTINGS, gated=True))
+        return calls_of(lambda: refusals(request, SETTINGS, namespace_managed=True))
 
     judged(1)  # what is made once
     assert judged(1_000) == judged(1)

@@ -27,31 +27,31 @@ def asked(
 
 @given(users)
 def test_only_those_named_may_make_a_managed_object_and_the_refusal_names_them(user: str) -> None:
-    found = refusals(asked(user), NAMED, gated=True)
-    assert (found == ()) is (user in NAMED.writers)
-    if found:
-        assert [problem.path for problem in found] == ['metadata.labels["app.vworkspace.io/managed-by"]']
-        assert "alice" in found[0].message
+    problems = refusals(asked(user), NAMED, namespace_managed=True)
+    assert (problems == ()) is (user in NAMED.writers)
+    if problems:
+        assert [problem.path for problem in problems] == ['metadata.labels["app.vworkspace.io/managed-by"]']
+        assert "alice" in problems[0].message
 
 
 @given(users)
 def test_an_object_without_the_label_is_anybody_s_and_becoming_managed_is_not(user: str) -> None:
     plain = instance_manifest()
     plain["metadata"] = {**plain["metadata"], "labels": {}}
-    assert refusals(asked(user, labels={}), NAMED, gated=True) == ()
-    taken = refusals(asked(user, AdmissionOperation.UPDATE, plain), NAMED, gated=True)
+    assert refusals(asked(user, labels={}), NAMED, namespace_managed=True) == ()
+    taken = refusals(asked(user, AdmissionOperation.UPDATE, plain), NAMED, namespace_managed=True)
     assert (taken == ()) is (user in NAMED.writers)
 
 
 @given(users)
 def test_without_names_nobody_is_asked_and_a_finalizer_always_comes_off_RUN_6(user: str) -> None:
-    assert refusals(asked(user), WebhookSettings(CLUSTER_ID), gated=True) == ()
+    assert refusals(asked(user), WebhookSettings(CLUSTER_ID), namespace_managed=True) == ()
     going = asked(
         user, AdmissionOperation.UPDATE, instance_manifest(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[]
     )
-    assert refusals(going, NAMED, gated=True) == ()
+    assert refusals(going, NAMED, namespace_managed=True) == ()
     same = asked(user, AdmissionOperation.UPDATE, instance_manifest(), annotations={"ops.vworkspace.io/x": "y"})
-    assert refusals(same, NAMED, gated=True) == ()
+    assert refusals(same, NAMED, namespace_managed=True) == ()
 
 
 def test_the_user_is_read_from_the_review() -> None:

@@ -7,27 +7,32 @@ import pytest
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.events import core_event_of, new_event_of
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure
 from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
 from purekube.ports import PatchType
 
-BY_KIND = {(one.kind.group, one.kind.kind): one for one in BUILTIN_DEFINITIONS}
+BY_KIND = {
+    (builtin_definition.kind.group, builtin_definition.kind.kind): builtin_definition
+    for builtin_definition in BUILTIN_DEFINITIONS
+}
 CONTAINER = {"name": "c", "image": "i"}
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
 
 
-def of(kind: str) -> Definition:
-    return next(one for one in BUILTIN_DEFINITIONS if one.kind.kind == kind)
+def of(kind: str) -> ServedKind:
+    return next(
+        builtin_definition for builtin_definition in BUILTIN_DEFINITIONS if builtin_definition.kind.kind == kind
+    )
 
 
-def write(definition: Definition, name: str = "a", **more: Any) -> WriteRequest:
+def write(definition: ServedKind, name: str = "a", **more: Any) -> WriteRequest:
     space = "t" if definition.kind.namespaced else ""
     return WriteRequest(manager="m", now="2026-01-01T00:00:00Z", name=name, namespace=space, uid="0f-1", **more)
 
 
-def body(definition: Definition, meta: Any = None, **fields: Any) -> dict[str, Any]:
+def body(definition: ServedKind, meta: Any = None, **fields: Any) -> dict[str, Any]:
     metadata = {"name": "a", **(meta or {})}
     return {"apiVersion": definition.api_version, "kind": definition.kind.kind, "metadata": metadata, **fields}
 
@@ -38,7 +43,7 @@ def create(kind: str, meta: Any = None, **fields: Any) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
 
 
-def update(live: dict[str, Any], definition: Definition | None = None, **fields: Any) -> WriteOutcome:
+def update(live: dict[str, Any], definition: ServedKind | None = None, **fields: Any) -> WriteOutcome:
     known = definition or of(live["kind"])
     return pipeline.update(known, live, {**live, **fields}, write(known, live["metadata"]["name"]))
 
@@ -58,10 +63,10 @@ def owned(manifest: dict[str, Any]) -> Any:
 
 def test_every_kind_is_there_once_per_group() -> None:
     assert len(BY_KIND) == len(BUILTIN_DEFINITIONS)
-    wanted = "Namespace ConfigMap Secret ServiceAccount Event Lease Job Pod PersistentVolumeClaim Service Deployment"
-    wanted += " StatefulSet DaemonSet Role ClusterRole RoleBinding ClusterRoleBinding CustomResourceDefinition"
-    wanted += " ValidatingWebhookConfiguration MutatingWebhookConfiguration"
-    assert set(wanted.split()) <= {kind for _, kind in BY_KIND}
+    desired = "Namespace ConfigMap Secret ServiceAccount Event Lease Job Pod PersistentVolumeClaim Service Deployment"
+    desired += " StatefulSet DaemonSet Role ClusterRole RoleBinding ClusterRoleBinding CustomResourceDefinition"
+    desired += " ValidatingWebhookConfiguration MutatingWebhookConfiguration"
+    assert set(desired.split()) <= {kind for _, kind in BY_KIND}
     assert {group for group, kind in BY_KIND if kind == "Event"} == {"", "events.k8s.io"}
 
 
@@ -127,8 +132,8 @@ def test_a_namespace_is_born_active_with_its_label_and_finalizer() -> None:
 def test_a_job_gets_defaults_labels_and_a_selector() -> None:
     job = create("Job", spec={"suspend": True, "template": TEMPLATE})
     spec, labels = job["spec"], job["metadata"]["labels"]
-    wanted = {"parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": True}
-    assert {key: spec[key] for key in wanted} == wanted
+    desired = {"parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": True}
+    assert {key: spec[key] for key in desired} == desired
     assert labels["batch.kubernetes.io/controller-uid"] == labels["controller-uid"] == "0f-1"
     assert spec["template"]["metadata"]["labels"] == labels
     assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "0f-1"}}
@@ -413,7 +418,7 @@ def test_webhooks_are_completed_and_checked() -> None:
 
 
 @pytest.mark.parametrize("definition", BUILTIN_DEFINITIONS, ids=lambda one: f"{one.kind.group}/{one.kind.kind}")
-def test_unknown_fields_are_dropped_with_a_warning_and_refused_by_strict_W_36(definition: Definition) -> None:
+def test_unknown_fields_are_dropped_with_a_warning_and_refused_by_strict_W_36(definition: ServedKind) -> None:
     strange = body(definition, nonsense=1)
     strict = write(definition, field_validation=FieldValidation.STRICT)
     with pytest.raises(ApiFailure) as caught:

@@ -75,10 +75,10 @@ def test_box_phases_say_how_often_their_resources_are_written() -> None:
 def test_box_gate_of_the_parent_alone_is_a_choice(gate: Any, choice: bool) -> None:
     """D13: a gate that looks at children is a wait."""
     box = box_of(deployment("web"), config("a", when=[gate]))
-    (found,) = next(node for node in box.nodes if node.id == "a").gates
+    (found,) = next(node for node in box.nodes if node.id == "a").when_conditions
     assert found.is_choice is choice
     said = box_of(deployment("web"), config("a", when=[gate], optional=not choice))
-    assert next(node for node in said.nodes if node.id == "a").gates[0].is_choice is not choice
+    assert next(node for node in said.nodes if node.id == "a").when_conditions[0].is_choice is not choice
 
 
 def test_box_for_each_stands_for_a_list_elsewhere_and_for_an_item_in_ready_when() -> None:
@@ -157,8 +157,8 @@ def test_box_tells_what_is_wrong_and_what_to_write(resource: Any, message: str) 
 
 def test_box_status_that_the_crd_would_drop_is_refused() -> None:
     """Trap c: a field that the CRD does not declare would be written for ever."""
-    found = examined(config("a"), status={"fields": {"adress": "${self.spec.image}"}})
-    assert "declares no status.adress; did you mean address?" in only(found)
+    examination = examined(config("a"), status={"fields": {"adress": "${self.spec.image}"}})
+    assert "declares no status.adress; did you mean address?" in only(examination)
     bare = crd(status={"type": "object", "properties": {}})
     assert any("add to the schema of the status: conditions" in line for line in told(examined(config("a"), kind=bare)))
 

@@ -7,13 +7,13 @@ import pytest
 from purekube.boxes.read import read_box
 from purekube.cel import CelSyntaxError
 from purekube.schema.compile import compile_schema
-from purekube_convert import Conversion, ConvertedBox, convert
+from purekube_convert import ConversionResult, ConvertedBox, convert
 from purekube_convert.rgd import rewrite
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "${schema.metadata.name}"}}
 
 
-def converted(*resources: Any, **schema: Any) -> Conversion:
+def converted(*resources: Any, **schema: Any) -> ConversionResult:
     schema = {"apiVersion": "v1alpha1", "kind": "Shop", "spec": {"image": "string"}, **schema}
     spec = {"schema": schema, "resources": list(resources)}
     return convert({"kind": "ResourceGraphDefinition", "metadata": {"name": "shop"}, "spec": spec})
@@ -241,7 +241,7 @@ def test_what_has_no_counterpart_is_told_with_its_path(resource: Any, problem: s
 
 
 def test_conditions_and_the_state_of_kro_are_told() -> None:
-    assert [found.path for found in converted(status={"conditions": [], "state": "x"}).problems] == [
+    assert [problem.path for problem in converted(status={"conditions": [], "state": "x"}).problems] == [
         "spec.schema.status.conditions",
         "spec.schema.status.state",
     ]
@@ -249,13 +249,13 @@ def test_conditions_and_the_state_of_kro_are_told() -> None:
 
 def test_texts_and_lists_without_end_are_bounded() -> None:
     long = converted({"id": "a", "template": {"kind": "${schema.spec.image}" * 10_000}}).problems
-    assert [str(found) for found in long] == [
+    assert [str(problem) for problem in long] == [
         "spec.resources[0].template.kind: has 200000 characters; a text has at most 65536"
     ]
     many = converted(*({"id": f"a{at}", "template": POD} for at in range(1_001))).problems
-    assert [found.path for found in many] == ["spec.resources[1000]"]
+    assert [problem.path for problem in many] == ["spec.resources[1000]"]
     field = converted(spec={"field": "string |" + " a=b" * 10_000}).problems
-    assert [found.path for found in field] == ["spec.schema.spec.field"]
+    assert [problem.path for problem in field] == ["spec.schema.spec.field"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from purekube.boxes.read import read_box
-from purekube_convert import Conversion, convert, definition_files
+from purekube_convert import ConversionResult, convert, definition_files
 
 SPEC = {
     "type": "object",
@@ -49,7 +49,7 @@ CRD = {
 WEB = {"name": "{{ .metadata.name }}", "image": "{{ .spec.image }}", "reconcile": True}
 
 
-def converted(**said: Any) -> Conversion:
+def converted(**said: Any) -> ConversionResult:
     return convert({"operatorBox": {"crdFile": "shop-crd.yaml", **said}}, {"shop-crd.yaml": CRD})
 
 

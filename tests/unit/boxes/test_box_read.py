@@ -48,12 +48,12 @@ def test_box_tells_every_wrong_field_at_once() -> None:
     raw = a_box(template=3, when=[{"fiel": "x"}], any=3, forEach={"a": "b"}, dependsOn=[{"id": "x", "unti": 2}])
     raw["spec"]["resourcs"] = []
     raw["kind"] = "Box"
-    told = problems_of(raw)
-    assert told["kind"] == "must be OperatorBox"
-    assert told["spec.resourcs"] == "unknown field; did you mean resources?"
-    assert told["spec.resources[0].template"] == "must be an object, not a number"
-    assert "fiel: is unknown to a gate" in told["spec.resources[0].when[0]"]
-    assert {"spec.resources[0].any", "spec.resources[0].forEach", "spec.resources[0].dependsOn[0]"} <= told.keys()
+    problems = problems_of(raw)
+    assert problems["kind"] == "must be OperatorBox"
+    assert problems["spec.resourcs"] == "unknown field; did you mean resources?"
+    assert problems["spec.resources[0].template"] == "must be an object, not a number"
+    assert "fiel: is unknown to a gate" in problems["spec.resources[0].when[0]"]
+    assert {"spec.resources[0].any", "spec.resources[0].forEach", "spec.resources[0].dependsOn[0]"} <= problems.keys()
 
 
 @pytest.mark.parametrize("raw", [None, 3, "text", [], {}])
@@ -62,5 +62,5 @@ def test_box_that_is_no_object_is_told(raw: Any) -> None:
 
 
 def test_box_ids_are_names_for_expressions() -> None:
-    told = problems_of(a_box(id="My-Web"))
-    assert told["spec.resources[0].id"].startswith("must be a small letter, then letters, digits and _")
+    problems = problems_of(a_box(id="My-Web"))
+    assert problems["spec.resources[0].id"].startswith("must be a small letter, then letters, digits and _")

@@ -34,7 +34,7 @@ def parent(annotations: dict[str, str], manager: str) -> dict[str, Any]:
 def records(text: str, manager: str) -> list[tuple[str | None, str]]:
     composite = composite_of(BOX)
     decision = composite.decide(composite.read(parent({CREATED: text}, manager)), Snapshot(), NOW)
-    return [(one.ref.namespace, one.ref.name) for one in decision.creates]
+    return [(create.ref.namespace, create.ref.name) for create in decision.creates]
 
 
 def test_a_record_never_takes_an_object_into_the_namespace_of_another_tenant_RUN_12() -> None:
@@ -54,7 +54,7 @@ def test_a_cached_parent_believes_what_a_live_one_does_for_each_tenant_RUN_12() 
 def test_kinds_that_a_tenant_makes_up_are_read_as_kinds_or_not_at_all() -> None:
     assert recorded_kinds("Pod/../../secrets.v1 Secret/?x.v1 X/y.v1.g/h A/b " + "[" * 90_000) == ()
     assert len(recorded_kinds(" ".join(f"A/a{at}.v1" for at in range(MOST_KINDS * 9)))) == MOST_KINDS
-    assert [one.crd_name for one in recorded_kinds("Ingress/ingresses.v1.networking.k8s.io Node/nodes.v1/")] == [
+    assert [kind.crd_name for kind in recorded_kinds("Ingress/ingresses.v1.networking.k8s.io Node/nodes.v1/")] == [
         "ingresses.networking.k8s.io",
         "nodes.",
     ]

@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.apimachinery.timestamps import parse_time
-from purekube.boxes.gates import read_gate
+from purekube.boxes.when_conditions import read_when_condition
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, config, deployment, document, examined, told
 from tests.support.simulation import START
@@ -62,7 +62,9 @@ def test_after_counts_from_a_time_of_a_child() -> None:
     web, later = world.get(WEB), world.get(LATER)
     assert web is not None
     assert later is not None
-    since = next(one for one in web["status"]["conditions"] if one["type"] == "Available")["lastTransitionTime"]
+    since = next(condition for condition in web["status"]["conditions"] if condition["type"] == "Available")[
+        "lastTransitionTime"
+    ]
     made = parse_time(later["metadata"]["creationTimestamp"])
     assert made == parse_time(since) + timedelta(seconds=30)
 
@@ -88,7 +90,7 @@ def test_a_gate_of_time_is_a_wait_unless_it_is_said_to_be_optional() -> None:
     """D13: time passes by itself, so that Ready can wait for it."""
     gate = {"after": "1m"}
     box = box_of(config("a", when=[gate]), config("b", when=[gate], optional=True))
-    assert [node.gates[0].is_choice for node in box.nodes] == [False, True]
+    assert [node.when_conditions[0].is_choice for node in box.nodes] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_gate_of_time_is_a_wait_unless_it_is_said_to_be_optional() -> None:
 )
 def test_what_a_gate_of_time_cannot_say(raw: Any, problem: str) -> None:
     with pytest.raises(ValidationProblems) as caught:
-        read_gate(raw, "when")
+        read_when_condition(raw, "when")
     assert any(str(one).startswith(problem) for one in caught.value.problems)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
-from purekube.boxes.templates import as_json, pieces, whole
+from purekube.boxes.templates import as_json, text_parts, whole_expression
 from purekube.cel import BOOL, Program
 from purekube.schema import compile_schema
 from tests.support.boxes import STATUS, box_of, config, crd, deployment, examined, secret, told
@@ -57,16 +57,16 @@ def test_trap_10_kinds_are_known_from_files_and_what_is_not_known_is_named() -> 
 def test_trap_11_islands_without_types_are_told_and_refuse_nothing() -> None:
     """preserve-unknown-fields, int-or-string, numbers, what may be null."""
     free, port = "${string(self.spec.?free.?any.?thing.orValue('x'))}", "${self.spec.?port.hasValue() ? 'y' : 'n'}"
-    found = examined(config("c", data={"a": free, "b": port}))
-    assert told(found) == []
-    assert "self.spec.free" in found.unchecked
+    examination = examined(config("c", data={"a": free, "b": port}))
+    assert told(examination) == []
+    assert "self.spec.free" in examination.unchecked
 
 
 def test_trap_11_a_null_is_not_taken_for_the_type() -> None:
     spec = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "nullable": True}}}
-    found = examined(config("a", data={"x": "${string(self.spec.n)}"}), kind=crd(spec))
-    assert found.problems == ()
-    assert found.unchecked == ("self.spec.n",)
+    examination = examined(config("a", data={"x": "${string(self.spec.n)}"}), kind=crd(spec))
+    assert examination.problems == ()
+    assert examination.unchecked == ("self.spec.n",)
 
 
 def test_trap_19_a_child_of_several_is_an_error_and_a_missing_value_is_told() -> None:
@@ -99,9 +99,9 @@ def test_trap_a_strict_order_leaves_references_off() -> None:
     ],
 )
 def test_trap_b_a_field_that_is_absent_at_zero_is_warned_of(gate: Any) -> None:
-    found = examined(deployment("web"), config("a", when=[gate]))
-    assert found.problems == ()
-    assert "is absent at zero" in found.warnings[0].message
+    examination = examined(deployment("web"), config("a", when=[gate]))
+    assert examination.problems == ()
+    assert "is absent at zero" in examination.warnings[0].message
 
 
 def test_trap_c_a_condition_that_the_crd_would_drop_is_refused_with_what_to_add() -> None:
@@ -109,7 +109,7 @@ def test_trap_c_a_condition_that_the_crd_would_drop_is_refused_with_what_to_add(
     bare = {**fields, "conditions": {"type": "array", "items": {"type": "object"}}}
     found = told(examined(config("a"), kind=crd(status={**STATUS, "properties": bare})))
     assert "would drop status.conditions[*].type" in found[0]
-    without = {key: one for key, one in fields.items() if key != "observedGeneration"}
+    without = {key: field for key, field in fields.items() if key != "observedGeneration"}
     found = told(examined(config("a"), kind=crd(status={**STATUS, "properties": without})))
     assert "observedGeneration: {type: integer" in found[0]
 
@@ -117,9 +117,11 @@ def test_trap_c_a_condition_that_the_crd_would_drop_is_refused_with_what_to_add(
 def test_trap_d_has_of_an_object_that_is_empty_at_first_is_warned_of() -> None:
     template = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
     service = {"id": "s", "template": template}
-    found = examined(service, config("a", when=["${has(s.status.loadBalancer)}"]))
-    assert "holds for {} too" in found.warnings[0].message
-    (gate,) = named(box_of(service, config("a", when=[{"field": "s.status.loadBalancer", "exists": True}])), "a").gates
+    examination = examined(service, config("a", when=["${has(s.status.loadBalancer)}"]))
+    assert "holds for {} too" in examination.warnings[0].message
+    (gate,) = named(
+        box_of(service, config("a", when=[{"field": "s.status.loadBalancer", "exists": True}])), "a"
+    ).when_conditions
     assert gate.expression is not None
     assert not gate.expression.holds({"s": {"status": {"loadBalancer": {}}}})
     assert gate.expression.holds({"s": {"status": {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}}})
@@ -127,8 +129,8 @@ def test_trap_d_has_of_an_object_that_is_empty_at_first_is_warned_of() -> None:
 
 def test_trap_e_a_newline_behind_an_expression_is_no_part_of_it() -> None:
     """What `|` of YAML leaves."""
-    found = whole("${self.spec.replicas}\n")
-    assert found is not None
+    text_part = whole_expression("${self.spec.replicas}\n")
+    assert text_part is not None
     box = box_of(deployment("web", spec={"replicas": "${self.spec.replicas}\n"}))
     replicas = {"self": {"spec": {"replicas": 3, "image": "i"}}}
     assert named(box, "web").template.render(replicas)["spec"]["replicas"] == 3
@@ -147,7 +149,7 @@ def test_trap_e_a_newline_behind_an_expression_is_no_part_of_it() -> None:
     ],
 )
 def test_the_end_of_an_expression_is_found_by_its_language(text: str, expected: list[tuple[str, bool]]) -> None:
-    assert [(piece.text, piece.is_expression) for piece in pieces(text)] == expected
+    assert [(piece.text, piece.is_expression) for piece in text_parts(text)] == expected
 
 
 def test_an_optional_without_value_removes_its_field_and_its_item() -> None:

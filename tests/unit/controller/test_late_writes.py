@@ -81,12 +81,12 @@ def test_a_late_source_is_read_by_nobody_and_goes_REC_3() -> None:
 
     late()
     world.pass_time(30)
-    assert [one.version.partition("+")[0] for one in world.flux.workloads] == ["9.0.0"]
+    assert [workload.version.partition("+")[0] for workload in world.flux.workloads] == ["9.0.0"]
     world.settle(INSTANCE)
 
     assert world.get(HELM) == before
     sources = run_sync(world.admin.list(OCI_REPOSITORY, namespace=NS)).items
-    assert [one["metadata"]["name"] for one in sources] == [used.name]
+    assert [source["metadata"]["name"] for source in sources] == [used.name]
 
 
 def test_a_late_first_apply_does_not_undo_what_the_next_leader_wrote() -> None:
@@ -126,7 +126,7 @@ def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_ther
     world = Simulation()
     world.submit(instance_manifest())
     source, observed = world.observe(INSTANCE)
-    told: list[ObjectRef] = []
+    object_refs: list[ObjectRef] = []
 
     async def pause(request: KubeRequest, proceed: Send) -> Manifest:
         if request.kind == HELM_RELEASE:
@@ -136,6 +136,8 @@ def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_ther
     face = world.api.through(pause)
     reconciler = PassRules(APPLICATION_INSTANCE, read_application_instance, world._decide, FIELD_MANAGER, FINALIZER)
     with pytest.raises(Paused):
-        run_sync(run_pass(reconciler, source, observed, face, world.events, lambda written: told.append(written[0])))
+        run_sync(
+            run_pass(reconciler, source, observed, face, world.events, lambda written: object_refs.append(written[0]))
+        )
 
-    assert told == [INSTANCE, SOURCE], "the finalizer and the source were written before the release"
+    assert object_refs == [INSTANCE, SOURCE], "the finalizer and the source were written before the release"

@@ -9,7 +9,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import SECRET
-from purekube.controller.decision import Apply, Create, Decision, Fill, Snapshot, one_after_another
+from purekube.controller.decision import Apply, Create, Decision, Fill, Snapshot, chained
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
 from tests.support.graph_world import MANAGER, NS, PART, SHOP, Decide, GraphWorld, NoEvents, Shop, read_shop
@@ -49,15 +49,15 @@ def test_what_refers_to_a_refused_apply_is_left_out_and_what_refers_to_that() ->
         creates=(Create(PART, part("e"), after=frozenset({ref("c")})), Create(PART, part("f"))),
     )
 
-    assert sorted(one.name for one in made(decision, "a").objects) == ["d", "f"]
-    assert sorted(one.name for one in made(decision).objects) == ["a", "b", "c", "d", "e", "f"]
+    assert sorted(obj.name for obj in made(decision, "a").objects) == ["d", "f"]
+    assert sorted(obj.name for obj in made(decision).objects) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_one_after_another_stops_at_the_first_that_is_refused() -> None:
     """REC-3: a release is not applied where its source was refused."""
-    applies = one_after_another(Apply(PART, part(name)) for name in "abc")
+    applies = chained(Apply(PART, part(name)) for name in "abc")
 
-    assert [one.name for one in made(Decision(applies=applies), "b").objects] == ["a"]
+    assert [obj.name for obj in made(Decision(applies=applies), "b").objects] == ["a"]
 
 
 def test_random_text_is_drawn_as_the_object_is_created() -> None:

@@ -32,7 +32,7 @@ def test_expressions_are_typed_by_them() -> None:
     assert str(compile_expression("web.spec.?replicas.orValue(1) + 1", environment).type) == "int"
     checked = compile_expression("web.status.readyReplicas == 3", environment).checked
     assert checked is not None
-    assert [".".join(one.path) for one in checked.absences] == ["web.status", "web.status.readyReplicas"]
+    assert [".".join(absence.path) for absence in checked.absences] == ["web.status", "web.status.readyReplicas"]
     with pytest.raises(CelSyntaxError, match="did you mean 'readyReplicas'"):
         compile_expression("web.status.readyReplica == 3", environment)
 

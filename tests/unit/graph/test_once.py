@@ -9,7 +9,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metada
 from purekube.graph import ApplyPolicy, CreateRecord, Until
 from purekube.graph.once import UNRECORDED
 from purekube.ports import KubeRequest, KubeVerb, Send
-from purekube_run.trials.faults import Crash
+from purekube_run.simulation.faults import Crash
 from tests.support.graph_witness import Witness
 from tests.support.graph_world import NS, PART, GraphWorld, NodeSpec
 
@@ -92,7 +92,7 @@ def test_the_name_is_the_one_that_was_written_down() -> None:
     world.change(suffix="-later")
     world.settle()
 
-    assert [one.name for one in world.objects] == ["job-first"]
+    assert [obj.name for obj in world.objects] == ["job-first"]
     assert world.condition("Ready") == "True ResourcesReady"
 
 

@@ -11,7 +11,7 @@ import pytest
 import vworkspace_core
 from purekube.apimachinery.manifest import metadata
 from purekube.apimachinery.resources import HELM_RELEASE
-from purekube.graph.removal import Doomed, next_wave
+from purekube.graph.removal import PruneCandidate, next_wave
 from tests.support.instance_worlds import deployed, scene
 
 CORE = Path(vworkspace_core.__file__).parent
@@ -44,7 +44,9 @@ def test_the_lock_of_create_once_is_written_in_one_place_PH_9(room: str) -> None
 def test_a_release_goes_before_what_it_read_as_a_wave_does_PH_9() -> None:
     """REC-10 by the engine's waves: the release has one of its own."""
     world = scene(deployed())
-    doomed = [Doomed(ref, live, int(ref.kind == HELM_RELEASE)) for ref, live in world.observed.objects.items()]
+    prune_candidates = [
+        PruneCandidate(ref, live, int(ref.kind == HELM_RELEASE)) for ref, live in world.observed.objects.items()
+    ]
 
-    assert [one.ref.kind for one in next_wave(doomed)] == [HELM_RELEASE]
-    assert all(not metadata(one.live).get("deletionTimestamp") for one in doomed)
+    assert [prune_candidate.ref.kind for prune_candidate in next_wave(prune_candidates)] == [HELM_RELEASE]
+    assert all(not metadata(prune_candidate.live).get("deletionTimestamp") for prune_candidate in prune_candidates)

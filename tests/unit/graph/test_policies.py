@@ -24,7 +24,7 @@ from purekube.graph import (
     Rendered,
     Scope,
     Until,
-    let_go,
+    orphan_all,
     plan,
 )
 from purekube.ports import PatchType
@@ -307,12 +307,12 @@ def test_teardown_tells_each_step_and_what_refuses_it() -> None:
 def test_letting_go_leaves_everything_where_it_is() -> None:
     world = GraphWorld.of(NodeSpec("a"), NodeSpec("b"))
     world.settle()
-    step = let_go(owner_of(world.shop), world.snapshot())
+    step = orphan_all(owner_of(world.shop), world.snapshot())
 
     assert [patch.ref for patch in step.effects.patches] == [part("a"), part("b")]
     for patch in step.effects.patches:
         world.patch(patch.ref, patch.patch)
-    assert let_go(owner_of(world.shop), world.snapshot()).is_done
+    assert orphan_all(owner_of(world.shop), world.snapshot()).is_done
     world.hold(ObjectRef(world.reconciler.kind, NS, "shop"))
     assert FINALIZER not in world.shop.metadata.finalizers
     world.delete_shop()
@@ -404,7 +404,7 @@ def states(nodes: list[GraphNode]) -> list[str]:
     """How they stand in an empty world."""
     world = GraphWorld.of()
     planned = plan(Graph.of(nodes), owner_of(world.shop), world.snapshot(), Scope())
-    return [one.state for one in planned.everything]
+    return [observation.state for observation in planned.everything]
 
 
 def test_only_the_branch_that_was_taken_is_a_dependency() -> None:

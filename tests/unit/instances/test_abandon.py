@@ -55,12 +55,12 @@ def test_what_is_abandoned_runs_on_RES_5(spec: dict[str, Any]) -> None:
     collect(world)
 
     assert world.look(INSTANCE) is None
-    assert [one.release for one in world.flux.workloads] == ["nextcloud"]
+    assert [workload.release for workload in world.flux.workloads] == ["nextcloud"]
     assert len(owners(world)) == made
     assert not any(owners(world))
     assert not get_path(world.look(HELM), "spec", "suspend"), "Flux goes on with it"
-    told = [one for one in world.events.events if one.reason == "Abandoned"]
-    assert [(one.type, "stays" in one.note) for one in told] == [("Warning", True)]
+    told = [event for event in world.events.events if event.reason == "Abandoned"]
+    assert [(event.type, "stays" in event.note) for event in told] == [("Warning", True)]
 
 
 def test_an_uninstall_that_hangs_is_let_go_of_and_the_workload_stays_REC_10() -> None:
@@ -83,7 +83,7 @@ def test_an_uninstall_that_hangs_is_let_go_of_and_the_workload_stays_REC_10() ->
 
     assert world.look(INSTANCE) is None
     assert world.look(HELM) is None, "it was being deleted already; suspended, so that Flux leaves the workload"
-    assert [one.release for one in world.flux.workloads] == ["nextcloud"]
+    assert [workload.release for workload in world.flux.workloads] == ["nextcloud"]
 
 
 def test_letting_go_waits_for_a_right_that_is_missing_and_says_so() -> None:
@@ -100,7 +100,7 @@ def test_letting_go_waits_for_a_right_that_is_missing_and_says_so() -> None:
     collect(world)
 
     assert world.look(INSTANCE) is None
-    assert [one.release for one in world.flux.workloads] == ["nextcloud"]
+    assert [workload.release for workload in world.flux.workloads] == ["nextcloud"]
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_process_that_ends_while_it_lets_go_is_gone_on_from() -> None:
             world.interrupted(INSTANCE, Interrupted(calls, happens, died, lasting=True))
             collect(world)
             assert world.look(INSTANCE) is None
-            assert [one.release for one in world.flux.workloads] == ["nextcloud"], (calls, happens)
+            assert [workload.release for workload in world.flux.workloads] == ["nextcloud"], (calls, happens)
             assert not any(owners(world))
 
 
@@ -160,7 +160,7 @@ def test_another_name_or_cluster_takes_nothing_up_REC_4() -> None:
     for ref in (HELM, OCI):
         words = world.message(twin, "Blocked").partition("kubectl label ")[2].split()
         assert words[:4] == [ref.kind.crd_name, world.actual(ref).name, "-n", NS]
-        world.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in words[4:])}})
+        world.edit(ref, {"metadata": {"labels": dict(word.split("=") for word in words[4:])}})
         world.run(120)
     assert claims_ready(world.look(twin))
 
@@ -182,5 +182,5 @@ def test_a_job_that_is_abandoned_runs_on_RES_5() -> None:
     assert left is not None
     assert not left["metadata"].get("ownerReferences")
     assert not left["metadata"].get("finalizers")
-    (told,) = [one for one in world.events.events if one.reason == "Abandoned"]
+    (told,) = [event for event in world.events.events if event.reason == "Abandoned"]
     assert told.note.endswith(f"{where} is left to itself")

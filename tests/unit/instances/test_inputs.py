@@ -153,9 +153,9 @@ def test_nothing_is_installed_with_fluxs_own_rights_unless_told_REC_4(own: Any) 
     refused = decide(manifest, InstanceObserved(NAMESPACE), Context(settings, NOW))
     assert not refused.applies
     assert conditions_of(refused)["Blocked"] == ("True", "PolicyDenied")
-    told = message_of(refused, "Blocked")
-    assert "--service-account" in told
-    assert "--allow-unimpersonated-releases" in told
+    message = message_of(refused, "Blocked")
+    assert "--service-account" in message
+    assert "--allow-unimpersonated-releases" in message
 
     opened = attrs.evolve(settings, allow_unimpersonated_releases=True)
     decision = decide(manifest, InstanceObserved(NAMESPACE), Context(opened, NOW))
@@ -336,8 +336,8 @@ def test_every_problem_of_the_spec_is_named_at_once_with_its_path() -> None:
 
     decision = decide(broken, InstanceObserved(NAMESPACE))
 
-    told = message_of(decision, "Blocked")
-    assert all(path in told for path in ("spec.chart.url:", "spec.chart.version:", "spec.release.namespace:"))
+    message = message_of(decision, "Blocked")
+    assert all(path in message for path in ("spec.chart.url:", "spec.chart.version:", "spec.release.namespace:"))
     assert conditions_of(decision)["Stalled"] == ("True", "ValidationFailed")
     assert not decision.writes_downstream
 

@@ -12,7 +12,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import is_shared, read_application_instance
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.intent import Call, forget, intent_of
+from vworkspace_core.instances.intent import CallKey, forget, intent_of
 from vworkspace_core.instances.reconcile import reconcile
 
 FIRST = instance_manifest()
@@ -38,9 +38,9 @@ def decided(manifest: dict[str, Any]) -> dict[str, Any]:
     return as_data(reconcile(read_application_instance(manifest), InstanceObserved(NAMESPACE), CONTEXT))
 
 
-def asked_of(source: ApplicationInstance) -> Call:
+def asked_of(source: ApplicationInstance) -> CallKey:
     """What the memo is asked with."""
-    return Call(decided, source)
+    return CallKey(decided, source)
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -73,12 +73,12 @@ def test_whatever_somebody_asks_for_is_another_intent(other: str) -> None:
 
 def test_what_is_remembered_cannot_depend_on_anything_else() -> None:
     instance = read_application_instance(written(FIRST, scene(None).decide()))
-    kept = intent_of(instance.metadata, instance.spec)
+    intent = intent_of(instance.metadata, instance.spec)
 
-    assert kept.spec is instance.spec
-    assert (kept.metadata.uid, kept.metadata.labels) == (instance.metadata.uid, instance.metadata.labels)
-    assert (kept.metadata.generation, kept.metadata.resource_version, kept.metadata.finalizers) == (0, "", ())
-    assert not kept.status.conditions
+    assert intent.spec is instance.spec
+    assert (intent.metadata.uid, intent.metadata.labels) == (instance.metadata.uid, instance.metadata.labels)
+    assert (intent.metadata.generation, intent.metadata.resource_version, intent.metadata.finalizers) == (0, "", ())
+    assert not intent.status.conditions
 
 
 def test_a_spec_that_somebody_changes_in_place_is_read_as_it_stands() -> None:

@@ -34,8 +34,8 @@ def failing(action: Action, version: str, message: str = "boom") -> FluxBehaviou
 
 
 def ready_of(manifest: Manifest) -> tuple[str, str]:
-    found = next(c for c in manifest["status"]["conditions"] if c["type"] == "Ready")
-    return found["status"], found["reason"]
+    condition = next(c for c in manifest["status"]["conditions"] if c["type"] == "Ready")
+    return condition["status"], condition["reason"]
 
 
 def settled(**spec: Any) -> Simulation:
@@ -138,7 +138,7 @@ def test_an_upgrade_after_a_failed_one_shows_neither_the_old_failure_nor_a_flap(
     assert ("False", "HelmReleaseFailed") not in readies
     assert ("False", "RolledBack") not in readies
     assert [status for status, _ in readies].count("True") >= 1
-    assert readies == sorted(readies, key=lambda found: found[0] == "True"), f"Ready flapped: {readies}"
+    assert readies == sorted(readies, key=lambda ready: ready[0] == "True"), f"Ready flapped: {readies}"
     assert world.condition(INSTANCE, "Degraded") == ("False", "Recovered")
     assert world.condition(INSTANCE, "Stalled") is None
 

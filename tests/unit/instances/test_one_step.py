@@ -51,7 +51,7 @@ def installed(source_type: str = "oci") -> Turmoil:
 
 def ever_deployed(world: Turmoil) -> set[tuple[str, str]]:
     """Version and title of every release that Helm has on record."""
-    return {(one.chart_version.partition("+")[0], str(one.config.get("title"))) for one in releases(world)}
+    return {(release.chart_version.partition("+")[0], str(release.config.get("title"))) for release in releases(world)}
 
 
 def sources(world: Turmoil) -> set[ObjectRef]:

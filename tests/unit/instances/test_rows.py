@@ -177,9 +177,9 @@ def test_row_4_the_message_is_redacted_and_cut_at_one_kibibyte() -> None:
 
     decision = scene(status).decide()
 
-    told = message_of(decision, "Degraded")
-    assert "hunter2" not in told
-    assert len(told.encode()) <= 1024
+    message = message_of(decision, "Degraded")
+    assert "hunter2" not in message
+    assert len(message.encode()) <= 1024
 
 
 def test_row_4_an_old_failure_left_in_place_while_the_new_attempt_runs_is_progress() -> None:

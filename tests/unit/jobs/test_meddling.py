@@ -143,8 +143,8 @@ def test_conditions_of_types_that_we_do_not_own_are_theirs_to_write() -> None:
 
 def test_a_phase_by_hand_is_no_end_of_an_operation() -> None:
     entry = {"manager": "kubectl-edit", "subresource": "status", "fieldsV1": {"f:status": {"f:phase": {}}}}
-    wanted = operation()
-    live = with_status({**wanted, "metadata": {**wanted["metadata"], "managedFields": [entry]}}, phase="Succeeded")
+    desired = operation()
+    live = with_status({**desired, "metadata": {**desired["metadata"], "managedFields": [entry]}}, phase="Succeeded")
 
     assert phase_in(live) == ""
     assert result_of(live, 1) is None
@@ -208,8 +208,8 @@ def test_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_then_
     drain(world)
     world.report(live_of(world), condition("Ready", "False", "Installing"))
     edit_status(world, "Ready", "hands off")
-    told = OWN_STATUS.with_holders(live_of(world))
-    world.feed(m.ObjectChanged(ref_of(told, APPLICATION_INSTANCE), told))
+    manifest = OWN_STATUS.with_holders(live_of(world))
+    world.feed(m.ObjectChanged(ref_of(manifest, APPLICATION_INSTANCE), manifest))
     drain(world)
     assert job.result is None
 

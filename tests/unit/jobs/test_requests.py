@@ -28,9 +28,9 @@ REF = ObjectRef(OPERATION, NAMESPACE, "backup-1")
 
 
 def request(world: World, target: str = NAME, **fields: Any) -> JobEntry:
-    wanted = {"intent": "request-operation", "operation": {**operation(target=target), **fields}}
+    desired = {"intent": "request-operation", "operation": {**operation(target=target), **fields}}
     return world.control_server.enqueue(
-        CLUSTER_ID, kind="intent", payload=wanted, idempotency_key="Operation/org-myteam/backup-1@1"
+        CLUSTER_ID, kind="intent", payload=desired, idempotency_key="Operation/org-myteam/backup-1@1"
     )
 
 
@@ -115,9 +115,9 @@ def refusing(world: World) -> World:
 
 def test_an_operation_with_bad_parameters_is_refused_before_it_is_stored_PULL_10() -> None:
     world = refusing(World())
-    wanted = operation()["spec"]
-    job = request(world, spec={**wanted, "type": "RunCommand", "engine": "job", "parameters": {"command": "sh"}})
-    unknown = request(world, spec={**wanted, "type": "Restore", "engine": "job"})
+    spec = operation()["spec"]
+    job = request(world, spec={**spec, "type": "RunCommand", "engine": "job", "parameters": {"command": "sh"}})
+    unknown = request(world, spec={**spec, "type": "Restore", "engine": "job"})
     drain(world)
 
     assert outcome(job)[0] == "failed"
@@ -129,8 +129,8 @@ def test_an_operation_with_bad_parameters_is_refused_before_it_is_stored_PULL_10
 def test_what_was_begun_is_not_judged_again_by_rules_that_have_changed_since_PULL_3() -> None:
     """A process with other templates must not call failed what is stored already and will run."""
     world = World()
-    wanted = operation()["spec"]
-    request(world, spec={**wanted, "type": "RunCommand", "engine": "job", "parameters": {"command": "sh"}})
+    spec = operation()["spec"]
+    request(world, spec={**spec, "type": "RunCommand", "engine": "job", "parameters": {"command": "sh"}})
     drain(world)
     (record,) = world.records().values()
 

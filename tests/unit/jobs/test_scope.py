@@ -13,7 +13,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.result import JobOutcome, JobResult
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, gate_closed, may_touch
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, may_touch, namespace_refusal
 from vworkspace_core.jobs.state import JobState, accept, record_of
 from vworkspace_core.jobs.wire import Job, parse_job
 
@@ -126,14 +126,14 @@ def test_nothing_of_a_payload_shows_in_a_repr() -> None:
     raw = job(payload=instance(annotations={"note": mark}))
     taken = accept(raw, 0, SCOPE)
     assert isinstance(taken, JobState)
-    kept = record_of(taken)
+    record = record_of(taken)
     approved = operation()
     approved["spec"]["approvals"] = {"claim": mark}
     approved["metadata"]["uid"] = "u"
 
-    assert mark in str(kept.raw)
+    assert mark in str(record.raw)
     assert read_operation(approved).spec.approvals is not None
-    shown = [parse_job(raw), taken, taken.task, kept, Fetched([raw]), read_operation(approved).spec]
+    shown = [parse_job(raw), taken, taken.task, record, Fetched([raw]), read_operation(approved).spec]
     assert [repr(one) for one in shown if mark in repr(one)] == []
 
 
@@ -191,14 +191,14 @@ def live(**metadata: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("task", [APPLY, DELETE])
 def test_only_gated_namespaces(task: Any) -> None:
-    refused = gate_closed(task, {"metadata": {"name": NAMESPACE}})
+    refused = namespace_refusal(task, {"metadata": {"name": NAMESPACE}})
 
     assert refused == JobResult(
         JobOutcome.FAILED,
         f"NotPermitted: {task.namespace_path}: namespace 'org-myteam' is not labelled managed-by=vworkspace."
         " To fix: kubectl label namespace org-myteam managed-by=vworkspace",
     )
-    assert gate_closed(task, GATED) is None
+    assert namespace_refusal(task, GATED) is None
 
 
 def test_nothing_is_applied_into_a_namespace_that_does_not_exist() -> None:
@@ -226,5 +226,5 @@ def test_an_object_that_nobody_labelled_can_be_taken_over_and_not_deleted() -> N
 
 
 def test_a_rotation_touches_nothing() -> None:
-    assert gate_closed(RotateTask(), None) is None
+    assert namespace_refusal(RotateTask(), None) is None
     assert may_touch(RotateTask(), None, None, SCOPE) is None

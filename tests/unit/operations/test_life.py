@@ -50,7 +50,9 @@ def test_every_engine_goes_from_creation_to_success(of: str) -> None:
     known = world.operation(ref).status.engine_ref
     assert known is not None
     assert (known.name, known.uid) == (found.name, metadata(live)["uid"])
-    assert "finalizers" not in metadata(live) or not any("vworkspace" in one for one in metadata(live)["finalizers"])
+    assert "finalizers" not in metadata(live) or not any(
+        "vworkspace" in finalizer for finalizer in metadata(live)["finalizers"]
+    )
 
     finish(world, ref)
     world.settle(ref)
@@ -264,7 +266,7 @@ def test_velero_cannot_be_told_to_stop_and_the_status_says_so_OPS_7() -> None:
 
     world.settle(ref)
 
-    told = [one.message for one in world.operation(ref).status.conditions if one.type == "Cancelled"]
+    told = [condition.message for condition in world.operation(ref).status.conditions if condition.type == "Cancelled"]
     assert "may finish" in told[0]
 
 
@@ -421,7 +423,9 @@ def test_conflicting_ones_run_in_the_order_of_creation_OPS_5() -> None:
     for ref in refs:
         for other in reversed(refs):
             world.settle(other)
-        running = [one.metadata.name for one in world.operations() if one.status.phase is Phase.RUNNING]
+        running = [
+            operation.metadata.name for operation in world.operations() if operation.status.phase is Phase.RUNNING
+        ]
         assert running == [ref.name]
         finish(world, ref)
         world.settle(ref)

@@ -295,7 +295,7 @@ def test_what_the_schema_cannot_see_is_refused_with_its_path(
 def test_an_explicit_permission_in_the_template_lets_a_foreign_backup_in_OPS_7() -> None:
     seen = observed("restore.velero")
     foreign = with_object(seen, BACKUP, with_meta(seen.objects[BACKUP], labels={}))
-    items = tuple(attrs.evolve(one, allow_foreign_backups=True) for one in CONTEXT.templates.items)
+    items = tuple(attrs.evolve(item, allow_foreign_backups=True) for item in CONTEXT.templates.items)
     context = attrs.evolve(CONTEXT, templates=attrs.evolve(CONTEXT.templates, items=items))
 
     started = decide(operation("restore.velero"), foreign, context).status

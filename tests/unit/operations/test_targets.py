@@ -76,9 +76,9 @@ def test_but_not_before_it_is_known_to_be_suspended_and_well(why: str, condition
 def test_what_stands_in_its_way_is_told_OPS_3() -> None:
     blocked = target_that("runCommand.job", WAS_READY, condition("Blocked", "True", "FieldConflict"))
 
-    told = message_of(on("runCommand.job", blocked), "Blocked")
+    message = message_of(on("runCommand.job", blocked), "Blocked")
 
-    assert told == f"the target {TARGET.name} is not Ready (Blocked=True/FieldConflict: told)"
+    assert message == f"the target {TARGET.name} is not Ready (Blocked=True/FieldConflict: told)"
 
 
 def test_a_suspended_target_is_not_upgraded_OPS_9() -> None:

@@ -15,13 +15,13 @@ from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview import checkup
-from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_core.overview.checkup import CheckResult, Finding
 from vworkspace_core.overview.replicas import AtWork
 
 EVERYTHING = {str(crd["metadata"]["name"]): crd for crd in (*crd_manifests(), *flux_crds(), *downstream_crds())}
 
 
-def verdicts(findings: Iterable[Finding]) -> dict[str, Verdict]:
+def verdicts(findings: Iterable[Finding]) -> dict[str, CheckResult]:
     """By point."""
     return {finding.point: finding.verdict for finding in findings}
 
@@ -34,7 +34,7 @@ def of(point: str, findings: Iterable[Finding]) -> Finding:
 def test_with_everything_installed_every_definition_is_well_SEE_1() -> None:
     found = [*checkup.own_definitions(EVERYTHING), *checkup.controllers(EVERYTHING)]
     unknown = {f"engine {name}" for name, engine in ENGINES.items() if engine.demo is None}
-    assert {verdict for point, verdict in verdicts(found).items() if point not in unknown} == {Verdict.OK}
+    assert {verdict for point, verdict in verdicts(found).items() if point not in unknown} == {CheckResult.OK}
     assert {"CRD ApplicationInstance", "CRD Operation", "CRD Cluster", "Flux", "engine velero"} <= set(verdicts(found))
 
 
@@ -45,9 +45,9 @@ def test_a_definition_that_is_missing_or_of_another_version_is_told_with_the_com
     changed["applicationinstances.apps.vworkspace.io"] = None
     found = list(checkup.own_definitions(changed))
     assert verdicts(found) == {
-        "CRD ApplicationInstance": Verdict.FAILED,
-        "CRD Operation": Verdict.WARNING,
-        "CRD Cluster": Verdict.OK,
+        "CRD ApplicationInstance": CheckResult.FAILED,
+        "CRD Operation": CheckResult.WARNING,
+        "CRD Cluster": CheckResult.OK,
     }
     assert of("CRD Operation", found).remedy.startswith("vworkspace-operator manifests --crds-only | kubectl apply")
 
@@ -58,24 +58,24 @@ def test_flux_has_to_be_there_in_the_version_that_is_used_and_an_engine_has_not_
         version["served"] = False
     found = list(checkup.controllers({**EVERYTHING, HELM_RELEASE.crd_name: older, "workflows.argoproj.io": None}))
     assert (of("Flux", found).verdict, of("Flux", found).remedy) == (
-        Verdict.FAILED,
+        CheckResult.FAILED,
         "install Flux (https://fluxcd.io/flux/installation)",
     )
-    assert of("engine workflow", found).verdict is Verdict.OPTIONAL
+    assert of("engine workflow", found).verdict is CheckResult.OPTIONAL
     assert of("engine workflow", found).remedy.startswith("install Argo Workflows (")
     assert "workflows.argoproj.io" in of("engine workflow", found).told
 
 
 def test_rights_are_told_with_the_print_that_gives_them_SEE_1() -> None:
-    assert checkup.rights("p", 12, []) == Finding("p", Verdict.OK, "12 rights")
+    assert checkup.rights("p", 12, []) == Finding("p", CheckResult.OK, "12 rights")
     lacking = checkup.rights("p", 12, [Right("create", HELM_RELEASE.group, HELM_RELEASE.plural, "team")])
-    assert lacking.verdict is Verdict.FAILED
+    assert lacking.verdict is CheckResult.FAILED
     assert lacking.told == "the operator may not create helmreleases.helm.toolkit.fluxcd.io in namespace team"
     assert (
         lacking.remedy
         == "vworkspace-operator manifests --rbac-only --namespace team | kubectl apply --server-side -f -"
     )
-    assert checkup.rights("p", 12, None).verdict is Verdict.UNKNOWN
+    assert checkup.rights("p", 12, None).verdict is CheckResult.UNKNOWN
 
 
 def test_what_the_operator_told_of_itself_is_taken_up_SEE_1() -> None:
@@ -89,10 +89,10 @@ def test_what_the_operator_told_of_itself_is_taken_up_SEE_1() -> None:
     }
     found = list(checkup.connection({**cluster_manifest(), "status": told}))
     assert verdicts(found) == {
-        "control plane": Verdict.FAILED,
-        "token": Verdict.OK,
-        "tenants": Verdict.WARNING,
-        "clocks": Verdict.FAILED,
+        "control plane": CheckResult.FAILED,
+        "token": CheckResult.OK,
+        "tenants": CheckResult.WARNING,
+        "clocks": CheckResult.FAILED,
     }
     assert of("control plane", found).told == "ControlPlaneUnreachable: connection refused"
 
@@ -100,7 +100,7 @@ def test_what_the_operator_told_of_itself_is_taken_up_SEE_1() -> None:
 def test_without_an_agent_nothing_is_unreachable_SEE_4() -> None:
     told = {"conditions": [condition("Connected", "False", "NoAgent", message="it runs with --no-agent")]}
     found = list(checkup.connection({**cluster_manifest(), "status": told}))
-    assert set(verdicts(found).values()) == {Verdict.OK}
+    assert set(verdicts(found).values()) == {CheckResult.OK}
 
 
 def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
@@ -110,11 +110,11 @@ def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
         "token": "czNjcjN0",
         "signing-public-key": "a",
     }
-    assert checkup.credential({"data": whole}).verdict is Verdict.OK
+    assert checkup.credential({"data": whole}).verdict is CheckResult.OK
     lacking = checkup.credential({"data": {**whole, "token": ""}})
-    assert (lacking.verdict, lacking.told) == (Verdict.FAILED, "Secret vworkspace-agent-credentials lacks token")
+    assert (lacking.verdict, lacking.told) == (CheckResult.FAILED, "Secret vworkspace-agent-credentials lacks token")
     unsigned = checkup.credential({"data": {**whole, "signing-public-key": ""}})
-    assert unsigned.verdict is Verdict.WARNING
+    assert unsigned.verdict is CheckResult.WARNING
     assert "czNjcjN0" not in f"{lacking}{unsigned}"
     assert "run `vworkspace-operator register`" in checkup.credential(None).remedy
 
@@ -125,34 +125,34 @@ HALF = (AtWork(Shard(0, 2), "a"), AtWork(Shard(1, 2)))
 
 def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> None:
     running = {"status": {"availableReplicas": 1}}
-    assert checkup.operator(None, LED).verdict is Verdict.OK
-    assert checkup.operator(running, ()).verdict is Verdict.OK
+    assert checkup.operator(None, LED).verdict is CheckResult.OK
+    assert checkup.operator(running, ()).verdict is CheckResult.OK
     why = checkup.operator({"status": {}}, (), "ops").remedy
     assert why == "kubectl describe deployments,replicasets,pods -n ops -l app.kubernetes.io/name=vworkspace-operator"
     assert "docs/install.md" in checkup.operator(None, ()).remedy, "no command knows image and settings"
-    assert checkup.operator(None, (), has_heartbeat=True).verdict is Verdict.OK
-    assert checkup.operator(None, HALF, has_heartbeat=True).verdict is Verdict.FAILED
+    assert checkup.operator(None, (), has_heartbeat=True).verdict is CheckResult.OK
+    assert checkup.operator(None, HALF, has_heartbeat=True).verdict is CheckResult.FAILED
 
 
 def test_a_shard_on_which_nobody_works_is_named_whatever_the_others_do_SEE_1_RUN_13() -> None:
     found = checkup.operator({"status": {"availableReplicas": 1}}, HALF)
-    assert (found.verdict, found.told) == (Verdict.FAILED, "no replica works on shard 1/2: its namespaces wait")
+    assert (found.verdict, found.told) == (CheckResult.FAILED, "no replica works on shard 1/2: its namespaces wait")
     whole = checkup.operator(None, (HALF[0], AtWork(Shard(1, 2), "b")))
-    assert (whole.verdict, whole.told) == (Verdict.OK, "2 shards are at work")
+    assert (whole.verdict, whole.told) == (CheckResult.OK, "2 shards are at work")
 
 
 @pytest.mark.parametrize(
     ("version", "verdict", "lacks"),
     [
-        ("v1.36.2", Verdict.OK, []),
-        ("v1.28.0-gke.1", Verdict.OK, []),
-        ("v1.27.9+k3s1", Verdict.WARNING, ["webhooks"]),
-        ("v1.24.17", Verdict.WARNING, ["webhooks", "rules of CRDs"]),
-        ("unknown", Verdict.UNKNOWN, []),
+        ("v1.36.2", CheckResult.OK, []),
+        ("v1.28.0-gke.1", CheckResult.OK, []),
+        ("v1.27.9+k3s1", CheckResult.WARNING, ["webhooks"]),
+        ("v1.24.17", CheckResult.WARNING, ["webhooks", "rules of CRDs"]),
+        ("unknown", CheckResult.UNKNOWN, []),
     ],
 )
 def test_what_an_older_api_server_lacks_is_told_before_anything_is_installed_SEE_1(
-    version: str, verdict: Verdict, lacks: list[str]
+    version: str, verdict: CheckResult, lacks: list[str]
 ) -> None:
     found = checkup.api_server(version)
     assert found.verdict is verdict

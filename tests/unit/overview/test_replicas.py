@@ -8,7 +8,7 @@ from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.lease.peers import identity_of, lease_name
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.replicas import AtWork, at_work, beats, heartbeat_of
+from vworkspace_core.overview.replicas import AtWork, at_work, heartbeat_of, is_alive
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 BASE = "vworkspace-operator"
@@ -61,6 +61,6 @@ def test_without_a_lease_the_newest_heartbeat_is_the_sign_of_life_SEE_1() -> Non
     clusters = [cluster("a", lastHeartbeat=format_time(late)), cluster("b", lastHeartbeat=format_time(lately))]
 
     assert heartbeat_of([*clusters, cluster("c"), cluster("d", lastHeartbeat="soon")]) == lately
-    assert beats(lately, NOW)
-    assert not beats(late, NOW)
-    assert not beats(heartbeat_of([cluster("c")]), NOW)
+    assert is_alive(lately, NOW)
+    assert not is_alive(late, NOW)
+    assert not is_alive(heartbeat_of([cluster("c")]), NOW)

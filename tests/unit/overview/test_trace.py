@@ -6,28 +6,45 @@ import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
-from vworkspace_core.overview.picture import Picture, PictureEdge, PictureNode
-from vworkspace_core.overview.tone import Tone
+from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode
+from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.trace import FORMAT, Moment, Trace, read, written
 
 NODES = (
-    PictureNode("a", "Shop", "a", "Ready", Tone.GOOD),
-    PictureNode(
-        "b", "HelmRelease", "b", "Held", Tone.WAITING, "GateClosed", "why", waits_for=("a",), gates=("x",), row=1
+    ObjectGraphNode("a", "Shop", "a", "Ready", Severity.GOOD),
+    ObjectGraphNode(
+        "b",
+        "HelmRelease",
+        "b",
+        "Held",
+        Severity.WAITING,
+        "GateClosed",
+        "why",
+        waits_for=("a",),
+        when_conditions=("x",),
+        row=1,
     ),
 )
 MOMENT = Moment(
-    datetime(2026, 1, 1, tzinfo=UTC), "s", Picture(NODES, (PictureEdge("a", "b", False),)), ("apply b",), {"n": "1"}
+    datetime(2026, 1, 1, tzinfo=UTC),
+    "s",
+    ObjectGraph(NODES, (ObjectGraphEdge("a", "b", False),)),
+    ("apply b",),
+    {"n": "1"},
 )
-TRACE = Trace("a run", (MOMENT, Moment(datetime(2026, 1, 2, tzinfo=UTC), "s", Picture((), ()))))
+TRACE = Trace("a run", (MOMENT, Moment(datetime(2026, 1, 2, tzinfo=UTC), "s", ObjectGraph((), ()))))
 
 
 def test_what_is_written_is_read_again_without_ways_out_of_it_SEE_3() -> None:
     assert read(written(TRACE)) == TRACE
     ref = ObjectRef(HELM_RELEASE, "ns", "b")
-    linked = PictureNode("a", "Shop", "a", "Ready", Tone.GOOD, since=datetime(2026, 1, 1, tzinfo=UTC), ref=ref)
-    kept = read(written(Trace("t", (Moment(MOMENT.at, "s", Picture((linked,), ())),)))).moments[0].picture.nodes[0]
-    assert (kept.ref, kept.since) == (None, None)
+    linked = ObjectGraphNode("a", "Shop", "a", "Ready", Severity.GOOD, since=datetime(2026, 1, 1, tzinfo=UTC), ref=ref)
+    node = (
+        read(written(Trace("t", (Moment(MOMENT.at, "s", ObjectGraph((linked,), ())),))))
+        .moments[0]
+        .object_graph.nodes[0]
+    )
+    assert (node.ref, node.since) == (None, None)
 
 
 def test_a_moment_is_found_by_its_number_and_the_nearest_beyond_the_ends_SEE_3() -> None:

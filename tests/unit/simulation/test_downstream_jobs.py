@@ -186,7 +186,7 @@ def test_a_rule_for_one_namespace_leaves_others_alone() -> None:
 def told(world: DownstreamWorld) -> list[tuple[str, str]]:
     """The Events on the Job, oldest first."""
     page = run_sync(world.api.list(CORE_EVENT, namespace=NS, field_selector="involvedObject.name=j"))
-    return sorted((one["reason"], one["message"]) for one in page.items)
+    return sorted((item["reason"], item["message"]) for item in page.items)
 
 
 def under(account: str) -> dict[str, Any]:
@@ -242,4 +242,6 @@ def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends() -> N
     world.clock.advance(61)
     world.settle()
     assert conditions(world.status(JOB, "j"))["Failed"] == "True/DeadlineExceeded"
-    assert [get_path(one, "metadata", "deletionTimestamp") is None for one in run_sync(world.api.list(POD)).items] == []
+    assert [
+        get_path(item, "metadata", "deletionTimestamp") is None for item in run_sync(world.api.list(POD)).items
+    ] == []

@@ -149,8 +149,8 @@ def test_what_a_sync_needs_has_to_exist(kind: Any, name: str) -> None:
     world.create(source(), REPLICATION_SOURCE)
     world.run(60)
     assert synchronizing(world) == "False/Error"
-    told = world.status(REPLICATION_SOURCE, "s")["conditions"][0]["message"]
-    assert told == f'{kind.kind} "{name}" not found'
+    message = world.status(REPLICATION_SOURCE, "s")["conditions"][0]["message"]
+    assert message == f'{kind.kind} "{name}" not found'
     world.create(dict(others)[kind], kind)
     world.settle()
     assert synchronizing(world) == "False/WaitingForManual"

@@ -62,8 +62,8 @@ async def until(api: InProcessKube, holds: Callable[[Manifest], Any], seconds: f
 
 def reads(type_: str, status: str, reason: str) -> Callable[[Manifest], bool]:
     def holds(manifest: Manifest) -> bool:
-        found = get_path(manifest, "status", "conditions") or ()
-        return any((item["type"], item["status"], item["reason"]) == (type_, status, reason) for item in found)
+        conditions = get_path(manifest, "status", "conditions") or ()
+        return any((item["type"], item["status"], item["reason"]) == (type_, status, reason) for item in conditions)
 
     return holds
 

@@ -59,9 +59,9 @@ class AuditLog:
         """Forget all entries, so that a test counts from here."""
         self._entries.clear()
 
-    def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
+    def select(self, desired: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
         """Return the entries for which `wanted` is true."""
-        return [entry for entry in self if wanted(entry)]
+        return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
         """Return the requests with a writing verb that were no dry runs, of one user or of all."""

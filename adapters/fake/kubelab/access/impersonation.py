@@ -34,40 +34,40 @@ class Identity:
         return bool(self.user or self.groups or self.uid or self.extra)
 
 
-def impersonated(caller: Caller, wanted: Identity, authorize: Authorize | None) -> Caller:
+def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None) -> Caller:
     """Return the caller with the identity `wanted`, or `caller` itself when it is empty.
 
     Raises ApiFailure: 400 for an identity without a user, 403 if `caller` lacks a right.
     """
-    if not wanted:
+    if not identity:
         return caller
-    if not wanted.user:
+    if not identity.user:
         raise bad_request("requested an identity without impersonating a user name")
-    for asked in _rights(wanted):
+    for asked in _rights(identity):
         if authorize is not None and not authorize(caller, asked):
             raise denied(caller, asked)
-    return Caller(wanted.user, _groups(wanted), caller.agent, impersonator=caller.user)
+    return Caller(identity.user, _groups(identity), caller.agent, impersonator=caller.user)
 
 
-def _rights(wanted: Identity) -> Iterator[Attributes]:
-    account = _ACCOUNT.fullmatch(wanted.user)
+def _rights(identity: Identity) -> Iterator[Attributes]:
+    account = _ACCOUNT.fullmatch(identity.user)
     if account is None:
-        yield Attributes("impersonate", "", "users", name=wanted.user)
+        yield Attributes("impersonate", "", "users", name=identity.user)
     else:
         yield Attributes("impersonate", "", "serviceaccounts", namespace=account[1], name=account[3])
-    for group in wanted.groups:
+    for group in identity.groups:
         yield Attributes("impersonate", "", "groups", name=group)
-    if wanted.uid:
-        yield Attributes("impersonate", _AUTHENTICATION, "uids", name=wanted.uid)
-    for key, values in wanted.extra.items():
+    if identity.uid:
+        yield Attributes("impersonate", _AUTHENTICATION, "uids", name=identity.uid)
+    for key, values in identity.extra.items():
         for value in values:
             yield Attributes("impersonate", _AUTHENTICATION, "userextras", subresource=key, name=value)
 
 
-def _groups(wanted: Identity) -> tuple[str, ...]:
+def _groups(identity: Identity) -> tuple[str, ...]:
     """Return the groups of the impersonated user: those named, else those of its ServiceAccount."""
-    account = _ACCOUNT.fullmatch(wanted.user)
-    if account is not None and not wanted.groups:
+    account = _ACCOUNT.fullmatch(identity.user)
+    if account is not None and not identity.groups:
         return service_account(account[1], account[3]).groups
-    of_all = () if wanted.user == _ANONYMOUS or _AUTHENTICATED in wanted.groups else (_AUTHENTICATED,)
-    return (*wanted.groups, *of_all)
+    of_all = () if identity.user == _ANONYMOUS or _AUTHENTICATED in identity.groups else (_AUTHENTICATED,)
+    return (*identity.groups, *of_all)

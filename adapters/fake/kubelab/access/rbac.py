@@ -101,15 +101,15 @@ def permits(rule: Rule, asked: Attributes) -> bool:
     """Report whether one rule of a role permits the request."""
     names = rule.get("resourceNames") or ()
     return (
-        _listed(rule.get("verbs"), asked.verb)
-        and _listed(rule.get("apiGroups"), asked.group)
+        _is_listed(rule.get("verbs"), asked.verb)
+        and _is_listed(rule.get("apiGroups"), asked.group)
         and _has_resource(rule.get("resources") or (), asked)
         and (not names or asked.name in names)
     )
 
 
-def _listed(values: Sequence[str] | None, wanted: str) -> bool:
-    return values is not None and ("*" in values or wanted in values)
+def _is_listed(values: Sequence[str] | None, desired: str) -> bool:
+    return values is not None and ("*" in values or desired in values)
 
 
 def _has_resource(resources: Sequence[str], asked: Attributes) -> bool:

@@ -3,9 +3,9 @@
 from typing import Final
 
 from kubelab.model.behaviour import Behaviour, Generation
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.records import GroupResource
-from kubelab.model.resources import Resource, resource_of
+from kubelab.model.resources import ServedResource, resource_of
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.node import ANYTHING
 
@@ -26,13 +26,13 @@ Reviews of others need a right.
 """
 
 
-def review_resources() -> tuple[Resource, ...]:
+def review_resources() -> tuple[ServedResource, ...]:
     """Return the review kinds as resources that can only be created."""
     return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
 
 
-def _definition(kind: Kind) -> Definition:
-    return Definition(
+def _definition(kind: Kind) -> ServedKind:
+    return ServedKind(
         kind=kind,
         schema=ANYTHING,
         openapi=_OPENAPI,

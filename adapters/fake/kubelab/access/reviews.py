@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubelab.access.authorization import review_attributes
-from kubelab.access.gate import AccessGate
 from kubelab.access.rbac import Rbac
+from kubelab.access.request_filter import RequestFilter
 from kubelab.model.calls import ADMIN, Caller
 from kubelab.model.failure import FailureCause, bad_request, invalid
 from kubelab.model.records import encode
@@ -16,9 +16,9 @@ from purekube.apimachinery.manifest import get_path
 class Reviewer:
     """The answers to reviews. A caller may review itself; to review other users it needs a right."""
 
-    def __init__(self, rbac: Rbac, gate: AccessGate) -> None:
+    def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
         self._rbac = rbac
-        self._gate = gate
+        self._gate = request_filter
 
     def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
         """Return the review with its status. Raises ApiFailure 400 for a body that is no review."""

@@ -70,14 +70,14 @@ def compile_condition(expression: str) -> Program:
 
 def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) -> bool:
     resource = request.target.resource
-    wanted = (
+    desired = (
         ("operations", request.operation),
         ("apiGroups", resource.group),
         ("apiVersions", version),
     )
     scope = "Namespaced" if resource.namespaced else "Cluster"
     return (
-        all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in wanted)
+        all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in desired)
         and rule.get("scope", "*") in ("*", scope)
         and any(name in rule.get("resources", ()) for name in _names(resource.plural, request.target.subresource))
     )

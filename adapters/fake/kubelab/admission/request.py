@@ -30,8 +30,8 @@ class AdmissionAttributes:
         versions = self.target.resource.definition.versions
         if version in ("", self.target.resource.version) or versions is None:
             return self
-        wanted = f"{self.target.resource.group}/{version}"
-        states = (None if one is None else versions.convert(one, wanted) for one in (self.object, self.old_object))
+        desired = f"{self.target.resource.group}/{version}"
+        states = (None if one is None else versions.convert(one, desired) for one in (self.object, self.old_object))
         new, old = states
         return attrs.evolve(self, matched=version, object=new, old_object=old)
 

@@ -13,11 +13,11 @@ from kubelab.builtin.pods import PODS
 from kubelab.builtin.rbac import RBAC
 from kubelab.builtin.storage import STORAGE
 from kubelab.builtin.workloads import WORKLOADS
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 
 __all__ = ["BUILTIN_DEFINITIONS"]
 
-BUILTIN_DEFINITIONS: Final[tuple[Definition, ...]] = (
+BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
     *CONFIGS,
     *EVENTS,
     *PODS,

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from kubelab.model.behaviour import Behaviour
-from kubelab.model.definition import Definition, ScalePaths
+from kubelab.model.definition import ScalePaths, ServedKind
 from purekube.schema.builtin.document import BuiltIn
 from purekube.schema.builtin.openapi import MICRO_TIME, STRING, TIME
 from purekube.schema.compile import Compiled, compile_schema
@@ -24,7 +24,7 @@ def built_in(
     scale: ScalePaths | None = None,
     served: frozenset[str] = frozenset(),
     selectable_fields: tuple[str, ...] = (),
-) -> Definition:
+) -> ServedKind:
     """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource."""
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})
@@ -32,7 +32,7 @@ def built_in(
         **openapi,
         "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **_published(fields)},
     }
-    return Definition(
+    return ServedKind(
         kind=kind,
         schema=with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN)),
         openapi=document,

@@ -12,9 +12,9 @@ from kubelab.access.review_kinds import review_resources
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.events import CORE_EVENT, core_event_of, new_event_of
 from kubelab.lifecycle.namespaces import NAMESPACES
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.records import GroupResource
-from kubelab.model.resources import Resource, resource_of
+from kubelab.model.resources import ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
 
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
@@ -33,12 +33,12 @@ _EVENT_FIELDS: Final = (
 """Further field selectors of core Events; `kubectl events --for` uses them."""
 
 
-def builtin_resources() -> tuple[Resource, ...]:
+def builtin_resources() -> tuple[ServedResource, ...]:
     """Return every resource that is served without a CRD."""
     return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
 
 
-def _resource(definition: Definition) -> Resource:
+def _resource(definition: ServedKind) -> ServedResource:
     where = (definition.kind.group, definition.kind.plural)
     if definition.kind == EVENT:
         return resource_of(definition)

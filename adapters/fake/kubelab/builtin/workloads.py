@@ -69,9 +69,9 @@ def _check(manifest: Manifest) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
-    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+    match_labels = (spec.get("selector") or {}).get("matchLabels") or {}
     causes = [] if spec.get("selector") else [required("spec.selector")]
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    if any(labels.get(key) != value for key, value in match_labels.items()):
         causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )

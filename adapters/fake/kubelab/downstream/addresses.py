@@ -12,16 +12,16 @@ from kubelab.simulation.effects import PassStep
 def _balancer(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting or view.spec.get("type") != "LoadBalancer":
         return NOTHING
-    return (yield from _given(view, view.spec.get("ports") or []))
+    return (yield from _assign_address(view, view.spec.get("ports") or []))
 
 
 def _ingress(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
-    return (yield from _given(view, []))
+    return (yield from _assign_address(view, []))
 
 
-def _given(view: ObjectView, ports: Any) -> PassStep[PassResult]:
+def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
     """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation."""
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING

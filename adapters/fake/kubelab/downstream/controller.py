@@ -125,11 +125,11 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
         yield SimulatedPatch(view.ref, view.uid, patch, subresource)
 
 
-def with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
+def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
     """Return the object's metadata with these finalizers after its own."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
-    return {**meta, "finalizers": [*present, *(name for name in wanted if name not in present)]}
+    return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
@@ -162,13 +162,13 @@ def with_condition(
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
     changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
-    entry = {**new, "lastTransitionTime": changed, **(extra if moved else _kept(old or {}, extra))}
+    entry = {**new, "lastTransitionTime": changed, **(extra if moved else _present_values(old or {}, extra))}
     if old is None:
         return [*map(dict, conditions), entry]
     return [entry if item is old else dict(item) for item in conditions]
 
 
-def _kept(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     return {key: old.get(key, value) for key, value in extra.items()}
 
 

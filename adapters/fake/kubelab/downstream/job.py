@@ -24,7 +24,7 @@ from kubelab.downstream.controller import (
     moment_of,
     with_condition,
 )
-from kubelab.downstream.job_pods import JobPod, created, deleted, job_event, kept_waiting, pod_name
+from kubelab.downstream.job_pods import JobPod, created, deleted, job_event, pod_name, write_waiting_reason
 from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.simulation.effects import PassStep, SimulatedDelete
 from kubelab.simulation.queue import FailureBackoff
@@ -147,7 +147,7 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         yield from created(view, pod)
     yield from _write(view, memory, status, verdict)
     for pod in fresh:
-        yield from kept_waiting(view, pod)
+        yield from write_waiting_reason(view, pod)
     if memory.refused and not memory.pods:
         yield job_event(view, "Warning", "FailedCreate", f"Error creating: {memory.refused}")
     if verdict is not None:

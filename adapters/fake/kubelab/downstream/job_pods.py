@@ -51,7 +51,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
     yield job_event(view, "Normal", "SuccessfulCreate", f"Created pod: {pod.name}")
 
 
-def kept_waiting(view: ObjectView, pod: JobPod) -> PassStep[None]:
+def write_waiting_reason(view: ObjectView, pod: JobPod) -> PassStep[None]:
     """Write into a pod's status why it does not start: no node fits, the image or a Secret is missing."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}

@@ -125,21 +125,21 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 def _class(view: ObjectView) -> Manifest | _Trouble:
     """Return the named class, or the default one."""
-    settings, wanted = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
+    settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
-    if wanted is None:
+    if desired is None:
         marked = (
             item for item in classes.values() if get_path(item, "metadata", "annotations", _DEFAULT_CLASS) == "true"
         )
         snapshot_class = next(marked, None)
     else:
-        snapshot_class = classes.get(wanted)
+        snapshot_class = classes.get(desired)
     if snapshot_class is None and not settings.checks_references:
-        return {"metadata": {"name": wanted or "default"}, "driver": settings.driver, "deletionPolicy": "Delete"}
-    if snapshot_class is None and wanted is None:
+        return {"metadata": {"name": desired or "default"}, "driver": settings.driver, "deletionPolicy": "Delete"}
+    if snapshot_class is None and desired is None:
         return _Trouble("Failed to set default snapshot class with error cannot find default snapshot class")
     if snapshot_class is None:
-        missing = f'volumesnapshotclass.{VOLUME_SNAPSHOT_CLASS.group} "{wanted}" not found'
+        missing = f'volumesnapshotclass.{VOLUME_SNAPSHOT_CLASS.group} "{desired}" not found'
         return _Trouble(f"Failed to get snapshot class with error {missing}")
     return snapshot_class
 

@@ -81,7 +81,7 @@ def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:
         # The API server accepts any text, but Velero cannot decode the object, and never writes to it.
         return PassResult(error=f"cannot decode Backup {view.ref.namespace}/{view.ref.name}: spec.ttl: {error}")
     if not view.behaviour.velero.queues or phase == "ReadyToStart":
-        return (yield from _begin(view))
+        return (yield from _start_backup(view))
     waiting = view.memory if isinstance(view.memory, _Waiting) else _Waiting(1 + max(_tickets(view), default=0))
     ahead = sum(1 for ticket in _tickets(view) if ticket < waiting.ticket)
     if phase == "Queued" and ahead == 0 and _running(view) < view.behaviour.velero.concurrent_backups:
@@ -114,7 +114,7 @@ def _takes_a_place(memory: Any) -> bool:
     )
 
 
-def _begin(view: ObjectView) -> PassStep[PassResult]:
+def _start_backup(view: ObjectView) -> PassStep[PassResult]:
     """Write Velero's defaults into the spec, validate it, and begin the run."""
     spec, ttl = _defaulted(view), seconds_of(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)

@@ -55,14 +55,14 @@ def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
         failed = {"phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
         yield from change(view, {"status": {**view.status, **failed}})
         return NOTHING
-    return (yield from _begin(view))
+    return (yield from _start_restore(view))
 
 
 def _backup_of(view: ObjectView) -> ObjectRef:
     return ObjectRef(VELERO_BACKUP, view.ref.namespace, str(view.spec.get("backupName", "")))
 
 
-def _begin(view: ObjectView) -> PassStep[PassResult]:
+def _start_restore(view: ObjectView) -> PassStep[PassResult]:
     yield from change(view, {"metadata": with_finalizers(view, _FINALIZER)})
     excluded = [*(view.spec.get("excludedResources") or ())]
     spec = {

@@ -150,13 +150,13 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
     attempt = memory.attempt
     if attempt is None or released(view, attempt):
-        memory = _begin(view, memory)
+        memory = _start_sync(view, memory)
     elif attempt.until is not None and view.now >= attempt.until:
         return (yield from _ended(view, status, memory, attempt))
     return (yield from _in_progress(view, status, memory))
 
 
-def _begin(view: ObjectView, memory: _Memory) -> _Memory:
+def _start_sync(view: ObjectView, memory: _Memory) -> _Memory:
     attempt = begin(view, memory.used, view.behaviour.volsync.sync_seconds)
     return _Memory(attempt, attempt.used_up(memory.used))
 

@@ -61,13 +61,13 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if phase in _FINAL or get_path(view.live, "metadata", "labels", _COMPLETED) == "true":
         return (yield from _completed(view))
     if not phase and (end := _refused(view)) is not None:
-        refused = _close(view, _open(view, _begin(view)), _of_node(end)) if end.node else None
+        refused = _close(view, _open(view, _start_attempt(view)), _of_node(end)) if end.node else None
         return (yield from _write(view, refused, end))
     if phase in ("", "Pending") and view.now < (ready := _ready_at(view)):
         message = "Workflow processing has been postponed because too many workflows are already running"
         yield from change(view, _object(view, "Pending", {"phase": "Pending", "message": message}))
         return PassResult(requeue_at=ready)
-    return (yield from _advance(view, view.memory or _begin(view)))
+    return (yield from _advance(view, view.memory or _start_attempt(view)))
 
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
@@ -105,7 +105,7 @@ def _ready_at(view: ObjectView) -> datetime:
     return created + timedelta(seconds=view.behaviour.workflow.pending_seconds)
 
 
-def _begin(view: ObjectView, used: tuple[DownstreamRule, ...] = ()) -> _Memory:
+def _start_attempt(view: ObjectView, used: tuple[DownstreamRule, ...] = ()) -> _Memory:
     attempt = begin(view, used, view.behaviour.workflow.step_seconds)
     used = attempt.used_up(used)
     return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=used)
@@ -235,7 +235,7 @@ def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> PassSt
             status["outputs"] = {"parameters": [{"name": name, "value": value} for name, value in given]}
     yield from change(view, _object(view, phase, status))
     if end is not None:
-        yield _told(view, end)
+        yield _end_event(view, end)
         return NOTHING
     assert memory is not None
     deadline = _deadline(view) if view.status.get("startedAt") else None
@@ -248,7 +248,7 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
     return [*conditions, {"type": "Completed", "status": "True"}] if end is not None else conditions
 
 
-def _told(view: ObjectView, end: _End) -> PostEvent:
+def _end_event(view: ObjectView, end: _End) -> PostEvent:
     """Return the Event about the end, as Argo posts it; it outlives the workflow."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)

@@ -175,7 +175,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 # --- StatefulSet and DaemonSet ---------------------------------------------------------------------------------------
 
 
-def _left_in_place(memory: Rollout, pods: Pods) -> int:
+def _remaining_pods(memory: Rollout, pods: Pods) -> int:
     """Return how many earlier pods remain.
 
     They are removed before their replacements start, so there are never too many.
@@ -186,7 +186,7 @@ def _left_in_place(memory: Rollout, pods: Pods) -> int:
 def _stateful_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
     newest = f"{view.ref.name}-{memory.template[:10]}"
     current = view.status.get("currentRevision") or newest
-    left = _left_in_place(memory, pods)
+    left = _remaining_pods(memory, pods)
     ready = pods.ready + left
     return {
         "observedGeneration": memory.generation,
@@ -201,7 +201,7 @@ def _stateful_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, An
 
 
 def _daemon_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
-    left = _left_in_place(memory, pods)
+    left = _remaining_pods(memory, pods)
     ready = pods.ready + left
     return {
         "observedGeneration": memory.generation,

@@ -73,9 +73,9 @@ class ReleaseRule:
 
     def matches(self, action: Action, target: HelmTarget) -> bool:
         """Report whether the rule applies to an action on a target."""
-        wanted = (self.action, self.namespace, self.release, self.chart, self.version)
+        desired = (self.action, self.namespace, self.release, self.chart, self.version)
         actual = (action, target.namespace, target.release, target.chart, target.version)
-        return all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
+        return all(want is None or want == have for want, have in zip(desired, actual, strict=True))
 
 
 class PullStage(StrEnum):
@@ -151,9 +151,9 @@ class SourceRule:
 
     def matches(self, request: PullRequest) -> bool:
         """Report whether the rule applies to a request."""
-        wanted = (self.stage, self.namespace, self.source, self.url, self.chart, self.version)
+        desired = (self.stage, self.namespace, self.source, self.url, self.chart, self.version)
         actual = (request.stage, request.namespace, request.source, request.url, request.chart, request.version)
-        return all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
+        return all(want is None or want == have for want, have in zip(desired, actual, strict=True))
 
 
 @attrs.frozen

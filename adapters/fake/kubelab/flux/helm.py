@@ -13,7 +13,7 @@ from typing import Final
 from kubelab.flux.conditions import READY, condition
 from kubelab.flux.draft import REQUESTED_AT, Draft
 from kubelab.flux.helm_inputs import (
-    Refused,
+    InputUnavailable,
     compose_values,
     find_source,
     load_chart,
@@ -96,7 +96,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
         draft.report(READY, "False", "DependencyNotReady", problem)
         return waiting(dependency_requeue)
     source = yield from find_source(draft, spec)
-    if isinstance(source, Refused):
+    if isinstance(source, InputUnavailable):
         draft.mark(READY, "False", "ArtifactFailed", source.message)
         return failed(source.message)
     problem = source_problem(source)
@@ -104,7 +104,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
         draft.mark(READY, "False", "SourceNotReady", problem)
         return waiting(dependency_requeue)
     values = yield from compose_values(draft, spec)
-    if isinstance(values, Refused):
+    if isinstance(values, InputUnavailable):
         draft.report(READY, "False", "ValuesError", values.message)
         return failed(values.message)
     _recover(draft)
@@ -144,7 +144,7 @@ def _begin_attempt(request: HelmRequest) -> bool:
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
-    if _asks_for_something_new(draft, chart, values) or reset:
+    if _has_new_request(draft, chart, values) or reset:
         for counter in _COUNTERS:
             draft.status.pop(counter, None)
     draft.status["lastAttemptedGeneration"] = draft.generation
@@ -156,7 +156,7 @@ def _begin_attempt(request: HelmRequest) -> bool:
     return _token(draft, FORCE_AT, "lastHandledForceAt")
 
 
-def _asks_for_something_new(draft: Draft, chart: Chart, values: HelmValues) -> bool:
+def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
     attempted = tuple(
         draft.status.get(field)
         for field in ("lastAttemptedGeneration", "lastAttemptedRevision", "lastAttemptedConfigDigest")
@@ -179,18 +179,18 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
     """Create, move or remove the HelmChart that `spec.chart` describes."""
     template = get_path(draft.spec, "chart")
     namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
-    wanted = f"{namespace}/{spec.chart_object}" if template else ""
+    desired = f"{namespace}/{spec.chart_object}" if template else ""
     known = str(draft.status.get("helmChart", ""))
-    if known and known != wanted:
+    if known and known != desired:
         yield from _drop_chart_object(draft)
     if not template:
         return
     if not known:
         source = f"{get_path(template, 'spec', 'sourceRef', 'kind')}/{namespace}"
         source += f"/{get_path(template, 'spec', 'sourceRef', 'name')}"
-        draft.tell("HelmChartCreated", f"Created HelmChart/{wanted} with SourceRef '{source}'")
+        draft.tell("HelmChartCreated", f"Created HelmChart/{desired} with SourceRef '{source}'")
     yield SimulatedApply(HELM_CHART, _chart_manifest(draft, spec, namespace))
-    draft.status["helmChart"] = wanted
+    draft.status["helmChart"] = desired
 
 
 def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:

@@ -52,7 +52,7 @@ class Next(StrEnum):
 
 
 @attrs.frozen
-class Nothing:
+class NoAction:
     """The decision that nothing is left to do."""
 
 
@@ -64,7 +64,7 @@ class Stop:
     message: str
 
 
-_Choice: TypeAlias = Next | Nothing | Stop
+_Choice: TypeAlias = Next | NoAction | Stop
 
 
 def determine(request: HelmRequest) -> PassStep[HelmObservation]:
@@ -99,8 +99,8 @@ def _is_recorded(entry: Mapping[str, Any], release: StoredRelease) -> bool:
 
 
 def _differs(request: HelmRequest, release: StoredRelease) -> bool:
-    wanted = (request.chart.name, request.chart.version, request.values.digest)
-    return wanted != (release.chart_name, release.chart_version, release.config_digest)
+    desired = (request.chart.name, request.chart.version, request.values.digest)
+    return desired != (release.chart_name, release.chart_version, release.config_digest)
 
 
 def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
@@ -170,7 +170,7 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
     _confirm_release(request)
     if spec.drift_mode in ("enabled", "warn"):
         draft.mark(DRIFTED, "False", "NoDriftDetected", "No drift detected against the cluster state")
-    return Nothing()
+    return NoAction()
 
 
 def _forget_remediation(request: HelmRequest) -> None:
@@ -201,7 +201,7 @@ def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
     release = full_name(request.history[0])
     text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
     request.draft.report(DRIFTED, "True", "DriftDetected", text)
-    return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else Nothing()
+    return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else NoAction()
 
 
 def _failed(request: HelmRequest, forced: bool) -> _Choice:

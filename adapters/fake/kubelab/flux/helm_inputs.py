@@ -18,14 +18,14 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE
 
 
 @attrs.frozen
-class Refused:
+class InputUnavailable:
     """The reason why an input is not available, in Flux's words."""
 
     message: str
 
 
-_FoundSource: TypeAlias = Manifest | Refused
-_ComposedValues: TypeAlias = HelmValues | Refused
+_FoundSource: TypeAlias = Manifest | InputUnavailable
+_ComposedValues: TypeAlias = HelmValues | InputUnavailable
 
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
@@ -39,7 +39,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
         ref = ObjectRef(HELM_CHART, namespace, name)
     source = yield from get_object(ref)
     if source is None:
-        return Refused(f"could not get Source object: {not_found(ref.kind, ref.name)}")
+        return InputUnavailable(f"could not get Source object: {not_found(ref.kind, ref.name)}")
     return {"kind": ref.kind.kind, **source}
 
 
@@ -86,7 +86,7 @@ def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
     parts: list[Any] = []
     for reference in draft.spec.get("valuesFrom") or ():
         content = yield from _referenced(spec, reference)
-        if isinstance(content, Refused):
+        if isinstance(content, InputUnavailable):
             return content
         if content is not None:
             parts.append([reference.get("targetPath", ""), content])
@@ -100,7 +100,7 @@ def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text).hexdigest()
 
 
-def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | Refused | None]:
+def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | InputUnavailable | None]:
     kind = _CONFIG_KINDS[str(reference.get("kind"))]
     name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
     config = yield from get_object(ObjectRef(kind, spec.namespace, name))
@@ -111,7 +111,7 @@ def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | 
         return None
     reason = f'{kind.plural} "{name}" not found' if config is None else "key not found"
     subject = f"{kind.kind} chart values reference '{spec.namespace}/{name}' with key '{key}'"
-    return Refused(f"could not resolve {subject}: {reason}")
+    return InputUnavailable(f"could not resolve {subject}: {reason}")
 
 
 _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 from kubelab.flux.behaviour import Action
 from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
 from kubelab.flux.helm_actions import install, rollback, run_test, upgrade
-from kubelab.flux.helm_decision import HelmReleaseState, Next, Nothing, Stop, choose, determine
+from kubelab.flux.helm_decision import HelmReleaseState, Next, NoAction, Stop, choose, determine
 from kubelab.flux.helm_removal import uninstall_remediation, unlock
 from kubelab.flux.helm_request import HelmRequest, summarize_release
 from kubelab.flux.helm_spec import active_remediation, active_retry_interval
@@ -46,7 +46,7 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
         observed = yield from determine(request)
         following = choose(request, observed, forced=forced and not performed)
         match following:
-            case Nothing():
+            case NoAction():
                 return _finish(request)
             case Stop():
                 return _stop(request, following, unknown=observed.state is HelmReleaseState.UNKNOWN)

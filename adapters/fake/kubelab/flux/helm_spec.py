@@ -124,14 +124,14 @@ class HelmSpec:
 
 def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
     """Return the remediation configured for an install or an upgrade."""
-    given = get_path(spec.raw, action.value, "remediation") or {}
-    retries = int(given.get("retries", 0))
+    remediation = get_path(spec.raw, action.value, "remediation") or {}
+    retries = int(remediation.get("retries", 0))
     upgrade = action is Action.UPGRADE
     return Remediation(
         retries=retries,
-        remediate_last_failure=bool(given.get("remediateLastFailure", upgrade and retries > 0)),
-        strategy=str(given.get("strategy", "rollback")) if upgrade else "uninstall",
-        ignore_test_failures=bool(given.get("ignoreTestFailures", spec.ignores_test_failures)),
+        remediate_last_failure=bool(remediation.get("remediateLastFailure", upgrade and retries > 0)),
+        strategy=str(remediation.get("strategy", "rollback")) if upgrade else "uninstall",
+        ignore_test_failures=bool(remediation.get("ignoreTestFailures", spec.ignores_test_failures)),
         counter="upgradeFailures" if upgrade else "installFailures",
     )
 

@@ -97,12 +97,12 @@ class Script:
 
         For a digest, return the version under which it was pushed, empty if that is unknown.
         """
-        wanted = request.version
-        if wanted.startswith("sha256:"):
-            return next((item for item in published or () if self._digest(request, item, by_tag=True) == wanted), "")
-        if is_range(wanted):
-            return newest_within(wanted, published or ())
-        return wanted if published is None or chart_version_of_tag(wanted) in published else None
+        desired = request.version
+        if desired.startswith("sha256:"):
+            return next((item for item in published or () if self._digest(request, item, by_tag=True) == desired), "")
+        if is_range(desired):
+            return newest_within(desired, published or ())
+        return desired if published is None or chart_version_of_tag(desired) in published else None
 
     def _digest(self, request: PullRequest, version: str, *, by_tag: bool = False) -> str:
         match request.stage:

@@ -77,18 +77,18 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
         place = f"{draft.ref.namespace}/{missing}"
         detail = f"failed to get credential: failed to get secret '{place}': secrets \"{missing}\" not found"
         return trouble(draft, "AuthenticationFailed", detail)
-    url, wanted = str(draft.spec.get("url", "")), draft.spec.get("ref") or {}
-    version = str(wanted.get("digest") or wanted.get("semver") or wanted.get("tag") or "latest")
+    url, desired = str(draft.spec.get("url", "")), draft.spec.get("ref") or {}
+    version = str(desired.get("digest") or desired.get("semver") or desired.get("tag") or "latest")
     request = PullRequest(PullStage.OCI, str(draft.ref.namespace), draft.ref.name, url, url.rpartition("/")[2], version)
     answer = yield from _pull(draft, request)
     if answer.fault is not SourceFault.NONE:
         reason, message = oci_failure(request, answer)
         return trouble(draft, reason, message, stalls=answer.fault is SourceFault.INVALID_URL)
     draft.unmark(FETCH_FAILED)
-    revision = answer.digest if wanted.get("digest") else f"{answer.version}@{answer.digest}"
+    revision = answer.digest if desired.get("digest") else f"{answer.version}@{answer.digest}"
     new = not has_revision(draft.object, revision)
     if new:
-        reference = f"@{answer.digest}" if wanted.get("digest") else f":{answer.version}"
+        reference = f"@{answer.digest}" if desired.get("digest") else f":{answer.version}"
         place = url.partition("://")[2]
         yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{place}{reference}'")
     if new or _content_config_changed(draft):
@@ -160,8 +160,8 @@ def _fetch_chart(draft: Draft) -> PassStep[FetchResult]:
 
 
 def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
-    chart, wanted = str(draft.spec.get("chart", "")), str(draft.spec.get("version", "*"))
-    request = PullRequest(PullStage.CHART, str(draft.ref.namespace), source, url, chart, wanted)
+    chart, desired = str(draft.spec.get("chart", "")), str(draft.spec.get("version", "*"))
+    request = PullRequest(PullStage.CHART, str(draft.ref.namespace), source, url, chart, desired)
     answer = yield from _pull(draft, request)
     if answer.fault is not SourceFault.NONE:
         reason, message = chart_failure(request, answer)

@@ -31,12 +31,12 @@ def is_range(reference: str) -> bool:
     return reference[:1] in "<>=^~*" and bool(reference)
 
 
-def newest_within(wanted: str, versions: Iterable[str]) -> str | None:
+def newest_within(desired: str, versions: Iterable[str]) -> str | None:
     """Return the newest version that satisfies every comparison of a range; None if none does.
 
     Raises ValueError for a part that is no comparison: `^`, `~` and `||` are not simulated.
     """
-    bounds = [_bound(part) for part in wanted.replace(",", " ").split() if part != "*"]
+    bounds = [_bound(part) for part in desired.replace(",", " ").split() if part != "*"]
     fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]
     return max(fitting, key=_numbers, default=None)
 

@@ -12,17 +12,17 @@ from kubelab.http.negotiation import AcceptedForm, AnswerForm
 from kubelab.http.tables.render import partial, table
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.records import decode, encode
-from kubelab.model.replies import Listed, Reply
-from kubelab.model.resources import Resource
+from kubelab.model.replies import ObjectPage, Reply
+from kubelab.model.resources import ServedResource
 
 JSON: Final = AcceptedForm(AnswerForm.OBJECT)
 _COMPRESS_FROM: Final = 128 * 1024
 """The size in bytes from which kube-apiserver compresses an answer."""
 
 
-def document(content: Any, wanted: AcceptedForm = JSON, *, status: int = 200) -> Response:
+def document(content: Any, accepted_form: AcceptedForm = JSON, *, status: int = 200) -> Response:
     """Return a JSON (or YAML) document as a response."""
-    return _response(encode(content), wanted, status)
+    return _response(encode(content), accepted_form, status)
 
 
 def failed(failure: ApiFailure) -> Response:
@@ -37,18 +37,20 @@ def failed(failure: ApiFailure) -> Response:
 
 def object_answer(
     reply: Reply,
-    resource: Resource,
-    wanted: AcceptedForm,
+    resource: ServedResource,
+    accepted_form: AcceptedForm,
     include: str,
     now: datetime,
     *,
     warnings: tuple[str, ...] = (),
 ) -> Response:
     """Return one object: in full, as a Table, or its metadata only. `warnings` come before the reply's own."""
-    if wanted.form is AnswerForm.OBJECT:
-        response = _response(reply.raw, wanted, reply.status)
+    if accepted_form.form is AnswerForm.OBJECT:
+        response = _response(reply.raw, accepted_form, reply.status)
     else:
-        response = document(shown(reply.object(), resource, wanted, include, now), wanted, status=reply.status)
+        response = document(
+            shown(reply.object(), resource, accepted_form, include, now), accepted_form, status=reply.status
+        )
     for text in (*warnings, *reply.warnings):
         warn(response, text)
     return response
@@ -59,9 +61,9 @@ def warn(response: Response, text: str) -> None:
     response.headers.append("warning", f'299 - "{_quoted(text)}"')
 
 
-def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetime) -> Response:
+def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, now: datetime) -> Response:
     """Return a list: in full, as a Table, or as a list of metadata."""
-    match wanted.form:
+    match accepted_form.form:
         case AnswerForm.TABLE:
             content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
         case AnswerForm.PARTIAL_LIST | AnswerForm.PARTIAL:
@@ -72,15 +74,17 @@ def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetim
                 "items": [partial(manifest) for manifest in listed.objects()],
             }
         case _:
-            return _response(listed.raw(), wanted, 200)
-    return document(content, wanted)
+            return _response(listed.raw(), accepted_form, 200)
+    return document(content, accepted_form)
 
 
-def shown(manifest: Mapping[str, Any], resource: Resource, wanted: AcceptedForm, include: str, now: datetime) -> Any:
+def shown(
+    manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
+) -> Any:
     """Return one object in the accepted form; a Status remains a Status."""
     if manifest.get("kind") == "Status":
         return manifest
-    match wanted.form:
+    match accepted_form.form:
         case AnswerForm.TABLE:
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
             rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark gets no row
@@ -103,9 +107,9 @@ def compressed(response: Response) -> Response:
     return response
 
 
-def _response(raw: bytes, wanted: AcceptedForm, status: int) -> Response:
-    body = yaml.safe_dump(decode(raw), sort_keys=False).encode() if wanted.yaml else raw
-    return Response(body, status, media_type=wanted.content_type)
+def _response(raw: bytes, accepted_form: AcceptedForm, status: int) -> Response:
+    body = yaml.safe_dump(decode(raw), sort_keys=False).encode() if accepted_form.yaml else raw
+    return Response(body, status, media_type=accepted_form.content_type)
 
 
 def _quoted(text: str) -> str:

@@ -125,7 +125,7 @@ class HttpHandler:
     def _log(self, request: Request, status: int) -> None:
         """Write the audit log of a request that named no object: 401, discovery, an unreadable body."""
         verb = _VERBS.get(request.method, RequestVerb.GET)
-        self._server.gate.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
+        self._server.request_filter.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
 
     def _target(self, path: ResourcePath) -> RequestTarget:
         resource = self._server.registry.at(path.group, path.version, path.plural)
@@ -158,15 +158,15 @@ class HttpHandler:
 
     def _roots(self, request: Request, *, core: bool) -> Response:
         registry = self._server.registry
-        wanted = wanted_form(request.headers.get("accept", ""), _DISCOVERY)
-        if wanted.form is AnswerForm.DISCOVERY:
-            return document(discovery.aggregated(registry, core=core, version=wanted.version), wanted)
+        accepted_form = wanted_form(request.headers.get("accept", ""), _DISCOVERY)
+        if accepted_form.form is AnswerForm.DISCOVERY:
+            return document(discovery.aggregated(registry, core=core, version=accepted_form.version), accepted_form)
         if core:
             return document(discovery.api_versions(request.headers.get("host", "")))
         return document(discovery.api_groups(registry))
 
     async def _watch(self, request: Request, send: Send, target: RequestTarget, caller: Caller) -> None:
-        wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+        accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
         options = list_options(request.query_params)
         services = self._services
         stream = await converted(self._server, partial(self._server.watch, target, options, caller), services)
@@ -179,21 +179,21 @@ class HttpHandler:
             request.receive,
             send,
             take=take,
-            render=self._renderer(target, wanted, include_object(request.query_params)),
-            content_type=wanted.content_type.encode(),
+            render=self._renderer(target, accepted_form, include_object(request.query_params)),
+            content_type=accepted_form.content_type.encode(),
             timeout=watch_timeout(options.timeout_seconds),
             bookmark=lambda: stream.bookmark(self._server.store.version),
             bookmark_interval=self._bookmark_interval,
         )
 
-    def _renderer(self, target: RequestTarget, wanted: AcceptedForm, include: str) -> Callable[[Line], bytes]:
-        if wanted.form is AnswerForm.OBJECT:
+    def _renderer(self, target: RequestTarget, accepted_form: AcceptedForm, include: str) -> Callable[[Line], bytes]:
+        if accepted_form.form is AnswerForm.OBJECT:
             return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
         first = [True]
 
         def render(line: Line) -> bytes:
-            content: Any = shown(decode(line[1]), target.resource, wanted, include, self._server.now())
-            if wanted.form is AnswerForm.TABLE and not first[0]:
+            content: Any = shown(decode(line[1]), target.resource, accepted_form, include, self._server.now())
+            if accepted_form.form is AnswerForm.TABLE and not first[0]:
                 content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
             first[0] = False
             return encode({"type": line[0].value, "object": content}) + b"\n"

@@ -15,7 +15,7 @@ BODY_LIMIT: Final = 3 * 1024 * 1024
 
 
 @attrs.frozen
-class Body:
+class DecodedBody:
     """A decoded body. `duplicates` are the paths of keys that occur twice in one object (the last one counts)."""
 
     value: Any
@@ -39,23 +39,23 @@ def inflate(raw: bytes) -> bytes:
     return plain
 
 
-def read_json(raw: bytes) -> Body:
+def read_json(raw: bytes) -> DecodedBody:
     """Decode JSON. Raises ApiFailure 400."""
     repeated = _Repeated()
     try:
         value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-    return Body(value, repeated.paths(value))
+    return DecodedBody(value, repeated.paths(value))
 
 
-def read_yaml(raw: bytes) -> Body:
+def read_yaml(raw: bytes) -> DecodedBody:
     """Decode YAML, of which JSON is a part. Raises ApiFailure 400."""
     repeated = _Repeated()
     if raw.lstrip()[:1] == b"{":
         try:
             value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
-            return Body(value, repeated.paths(value))
+            return DecodedBody(value, repeated.paths(value))
         except ValueError:  # a YAML flow mapping begins like JSON: the YAML reader decides
             repeated = _Repeated()
     loader = _Loader(raw.decode("utf-8", "replace"))
@@ -63,10 +63,10 @@ def read_yaml(raw: bytes) -> Body:
     try:
         value = loader.get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {_told(error)}") from error
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {_yaml_error(error)}") from error
     finally:
         loader.dispose()
-    return Body(value, repeated.paths(value))
+    return DecodedBody(value, repeated.paths(value))
 
 
 class _Repeated:
@@ -112,7 +112,7 @@ class _Loader(yaml.CSafeLoader):
         return self.repeated.of_pairs(pairs)
 
 
-def _told(error: Exception) -> str:
+def _yaml_error(error: Exception) -> str:
     """Return the parser's message with the line, in the words of kube-apiserver's YAML library.
 
     Both libraries derive from libyaml.

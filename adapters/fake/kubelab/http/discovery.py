@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kubelab.lifecycle.registry import Registry
+from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.failure import not_served
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
@@ -32,20 +32,20 @@ def api_versions(host: str) -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def api_groups(registry: Registry) -> dict[str, Any]:
+def api_groups(registry: ResourceRegistry) -> dict[str, Any]:
     """Return `/apis`: all groups except the core group."""
     groups = [_group(registry, name) for name in _groups(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def api_group(registry: Registry, name: str) -> dict[str, Any]:
+def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
     """Return `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
     if not name or name not in _groups(registry):
         raise not_served()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
 
 
-def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any]:
+def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[str, Any]:
     """Return `/api/v1` or `/apis/{group}/{version}`.
 
     Raises the plain-text 404 for a version that is not served (W-38).
@@ -61,7 +61,7 @@ def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any
     }
 
 
-def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any]:
+def aggregated(registry: ResourceRegistry, *, core: bool, version: str) -> dict[str, Any]:
     """Return `/api` (`core`) or `/apis` in one document; `version` is that of the document (`v2`)."""
     groups = [name for name in _groups(registry) if (name == "") is core]
     return {
@@ -72,13 +72,13 @@ def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any
     }
 
 
-def versions_of(registry: Registry, group: str) -> list[str]:
+def versions_of(registry: ResourceRegistry, group: str) -> list[str]:
     """Return the served versions of a group, the preferred one first."""
     versions = {resource.version for resource in registry if resource.group == group}
     return sorted(versions, key=_priority)
 
 
-def _groups(registry: Registry) -> list[str]:
+def _groups(registry: ResourceRegistry) -> list[str]:
     custom = {resource.group for resource in registry if resource.custom}
     names = {resource.group for resource in registry}
     return sorted(names, key=lambda name: (name in custom, name))
@@ -94,17 +94,17 @@ def _priority(version: str) -> tuple[int, int, int, str]:
     return (rank, -int(major), -int(minor or 0), version)
 
 
-def _group(registry: Registry, name: str) -> dict[str, Any]:
+def _group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions_of(registry, name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _served(registry: Registry, group: str, version: str) -> list[Resource]:
+def _served(registry: ResourceRegistry, group: str, version: str) -> list[ServedResource]:
     resources = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
     return sorted(resources, key=lambda resource: resource.plural)
 
 
-def _entries(resource: Resource) -> Iterable[dict[str, Any]]:
+def _entries(resource: ServedResource) -> Iterable[dict[str, Any]]:
     common = {"namespaced": resource.namespaced, "kind": resource.kind}
     names = {"shortNames": resource.definition.short_names, "categories": resource.definition.categories}
     yield {
@@ -120,7 +120,7 @@ def _entries(resource: Resource) -> Iterable[dict[str, Any]]:
         yield {"name": f"{resource.plural}/{subresource}", "singularName": "", **common, **kind, "verbs": verbs}
 
 
-def _group_discovery(registry: Registry, name: str) -> dict[str, Any]:
+def _group_discovery(registry: ResourceRegistry, name: str) -> dict[str, Any]:
     versions = [
         {
             "version": version,
@@ -132,7 +132,7 @@ def _group_discovery(registry: Registry, name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "creationTimestamp": None}, "versions": versions}
 
 
-def _resource_discovery(resource: Resource) -> dict[str, Any]:
+def _resource_discovery(resource: ServedResource) -> dict[str, Any]:
     definition = resource.definition
     entry: dict[str, Any] = {
         "resource": resource.plural,
@@ -147,7 +147,7 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value or key == "singularResource"}
 
 
-def _subresource_discovery(resource: Resource, name: str) -> dict[str, Any]:
+def _subresource_discovery(resource: ServedResource, name: str) -> dict[str, Any]:
     scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return {
         "subresource": name,
@@ -156,5 +156,5 @@ def _subresource_discovery(resource: Resource, name: str) -> dict[str, Any]:
     }
 
 
-def _kind_of(resource: Resource, kind: str) -> Mapping[str, str]:
+def _kind_of(resource: ServedResource, kind: str) -> Mapping[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": kind}

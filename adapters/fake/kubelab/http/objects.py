@@ -11,7 +11,7 @@ from starlette.responses import Response
 from kubelab.access.review_kinds import REVIEWS
 from kubelab.http import webhooks
 from kubelab.http.answers import list_answer, object_answer
-from kubelab.http.bodies import Body, check_size, inflate, read_json, read_yaml
+from kubelab.http.bodies import DecodedBody, check_size, inflate, read_json, read_yaml
 from kubelab.http.conversions import converted
 from kubelab.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
 from kubelab.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
@@ -65,8 +65,8 @@ async def answer(
     server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
     """Perform a request that is no watch, calling admission webhooks where configured. Raises ApiFailure."""
-    wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
-    call = _Call(server, request, target, caller, raw, wanted, services)
+    accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+    call = _Call(server, request, target, caller, raw, accepted_form, services)
     match request.method:
         case "GET" | "HEAD":
             return await converted(server, call.read, services)
@@ -92,7 +92,7 @@ class _Call:
         target: RequestTarget,
         caller: Caller,
         raw: bytes,
-        wanted: AcceptedForm,
+        accepted_form: AcceptedForm,
         services: Services,
     ) -> None:
         self._server = server
@@ -102,7 +102,7 @@ class _Call:
         self._target = target
         self._caller = caller
         self._raw = raw
-        self._wanted = wanted
+        self._wanted = accepted_form
         self._include = include_object(request.query_params)
 
     def read(self) -> Response:
@@ -184,7 +184,7 @@ class _Call:
             )
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
-    def _checked(self, body: Body, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
+    def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
         """Return the body's value, and warnings about keys that it repeats (S-14)."""
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:
@@ -204,7 +204,7 @@ class _Call:
         return PatchType(self._media)
 
 
-def _patch_body(raw: bytes) -> Body:
+def _patch_body(raw: bytes) -> DecodedBody:
     try:
         return read_json(raw)
     except ApiFailure as failure:

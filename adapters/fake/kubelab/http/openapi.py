@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.http.protobuf.wire import text_field
-from kubelab.lifecycle.registry import Registry
+from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.failure import not_served
 from kubelab.model.records import encode
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -25,7 +25,7 @@ _PATCH_TYPES: Final = (
 _WRITE_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
-def openapi_v3_index(registry: Registry) -> dict[str, Any]:
+def openapi_v3_index(registry: ResourceRegistry) -> dict[str, Any]:
     """Return `/openapi/v3`: the URL of each group and version's document, with a hash of its content."""
     paths = {}
     for root in sorted({_root(resource) for resource in registry}):
@@ -34,14 +34,14 @@ def openapi_v3_index(registry: Registry) -> dict[str, Any]:
     return {"paths": paths}
 
 
-def openapi_v3(registry: Registry, root: str) -> dict[str, Any]:
+def openapi_v3(registry: ResourceRegistry, root: str) -> dict[str, Any]:
     """Return `/openapi/v3/{root}`: `root` is `api/v1` or `apis/{group}/{version}`. Raises the plain-text 404 (W-38)."""
     if not any(_root(resource) == root for resource in registry):
         raise not_served()
     return _document(registry, root)
 
 
-def openapi_v2(registry: Registry) -> dict[str, Any]:
+def openapi_v2(registry: ResourceRegistry) -> dict[str, Any]:
     """Return `/openapi/v2`: every schema by name, without paths."""
     definitions = {_schema_name(resource): _schema(resource) for resource in registry}
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
@@ -56,11 +56,11 @@ def openapi_v2_protobuf() -> bytes:
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
 
 
-def _root(resource: Resource) -> str:
+def _root(resource: ServedResource) -> str:
     return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
 
 
-def _document(registry: Registry, root: str) -> dict[str, Any]:
+def _document(registry: ResourceRegistry, root: str) -> dict[str, Any]:
     resources = [resource for resource in registry if _root(resource) == root]
     paths: dict[str, Any] = {}
     for resource in resources:
@@ -70,7 +70,7 @@ def _document(registry: Registry, root: str) -> dict[str, Any]:
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 
-def _paths(resource: Resource, root: str) -> Iterator[tuple[str, Any]]:
+def _paths(resource: ServedResource, root: str) -> Iterator[tuple[str, Any]]:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{root}{scope}/{resource.plural}"
     yield collection, _operations(resource, {"get": "list", "post": "create", "delete": "deletecollection"})
@@ -81,11 +81,11 @@ def _paths(resource: Resource, root: str) -> Iterator[tuple[str, Any]]:
         yield f"{collection}/{{name}}/{subresource}", _operations(resource, verbs)
 
 
-def _operations(resource: Resource, verbs: Mapping[str, str]) -> dict[str, Any]:
+def _operations(resource: ServedResource, verbs: Mapping[str, str]) -> dict[str, Any]:
     return {method: _operation(resource, method, verb) for method, verb in verbs.items() if verb in resource.verbs}
 
 
-def _operation(resource: Resource, method: str, verb: str) -> dict[str, Any]:
+def _operation(resource: ServedResource, method: str, verb: str) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{_schema_name(resource)}"}
     media = _patch_types(resource) if method == "patch" else ("application/json",)
     operation: dict[str, Any] = {
@@ -102,16 +102,16 @@ def _operation(resource: Resource, method: str, verb: str) -> dict[str, Any]:
     return operation
 
 
-def _patch_types(resource: Resource) -> tuple[str, ...]:
+def _patch_types(resource: ServedResource) -> tuple[str, ...]:
     """Return the media types of PATCH; clients choose strategic merge where it is offered (S-11)."""
     return tuple(kind for kind in _PATCH_TYPES if not (resource.custom and "strategic" in kind))
 
 
-def _gvk(resource: Resource) -> dict[str, str]:
+def _gvk(resource: ServedResource) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _schema_name(resource: Resource) -> str:
+def _schema_name(resource: ServedResource) -> str:
     """Return a schema's name.
 
     `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
@@ -122,7 +122,7 @@ def _schema_name(resource: Resource) -> str:
     return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
 
 
-def _schema(resource: Resource) -> dict[str, Any]:
+def _schema(resource: ServedResource) -> dict[str, Any]:
     declared = resource.definition.openapi
     shown = declared if resource.custom else _patchable(declared)
     type_meta = {

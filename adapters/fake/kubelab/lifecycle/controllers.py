@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol
 
 from kubelab.lifecycle.garbage_collector import Collector, Node
 from kubelab.lifecycle.namespaces import NAMESPACES, Namespaces
-from kubelab.lifecycle.registry import Registry
+from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, WriteOptions
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import Record
 from kubelab.model.replies import Reply
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from purekube.ports import PatchType
 
@@ -43,10 +43,10 @@ class Writes(Protocol):
         ...
 
 
-class Controllers:
+class BuiltinControllers:
     """The garbage collector and the namespace controller, run until both are idle."""
 
-    def __init__(self, store: Store, registry: Registry, namespaces: Namespaces, server: Writes) -> None:
+    def __init__(self, store: Store, registry: ResourceRegistry, namespaces: Namespaces, server: Writes) -> None:
         self._store = store
         self._registry = registry
         self._namespaces = namespaces
@@ -110,7 +110,7 @@ class Controllers:
             target = RequestTarget(self._registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
-    def _namespaced(self) -> list[Resource]:
+    def _namespaced(self) -> list[ServedResource]:
         """Return one resource for each table of namespaced objects."""
         return [
             resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()

@@ -10,16 +10,16 @@ from datetime import datetime
 from typing import Any
 
 from kubelab.lifecycle.ending_definitions import CLEANUP, DEFINITIONS, in_progress
-from kubelab.lifecycle.registry import Registry
+from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.conversion import Conversions
 from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
-from kubelab.model.resources import Resource, resources_of_crd
+from kubelab.model.resources import ServedResource, resources_of_crd
 from kubelab.storage.store import Store
-from kubelab.storage.streams import Streams
+from kubelab.storage.streams import WatchStreams
 from purekube.apimachinery.timestamps import format_time
 from purekube.schema.node import SchemaError
 
-DeleteAll = Callable[[Resource], None]
+DeleteAll = Callable[[ServedResource], None]
 """A function that deletes every object of a resource, as a client would."""
 
 
@@ -29,8 +29,8 @@ class CustomDefinitions:
     def __init__(
         self,
         store: Store,
-        registry: Registry,
-        streams: Streams,
+        registry: ResourceRegistry,
+        streams: WatchStreams,
         conversions: Conversions,
         now: Callable[[], datetime],
     ) -> None:
@@ -123,7 +123,7 @@ class CustomDefinitions:
         self._store.drop((group, plural))
 
 
-def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[Resource, ...], str]:
+def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
     """Return the resources that a CRD serves; none, and the reason, if its valid schema turns out to be unusable.
 
     A schema can be any JSON that a client sends: none may crash the server.
@@ -152,13 +152,13 @@ def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, An
 
 def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
     """Return the current conditions; unchanged ones keep their transition time."""
-    wanted = [
+    desired = [
         ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
         ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
     ]
     if problem:
-        wanted = [
-            wanted[0],
+        desired = [
+            desired[0],
             ("Established", "False", "NotAccepted", "the definition is not served"),
             ("NonStructuralSchema", "True", "Violations", problem),
         ]
@@ -171,5 +171,5 @@ def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> lis
             "reason": reason,
             "message": message,
         }
-        for kind, status, reason, message in wanted
+        for kind, status, reason, message in desired
     ]

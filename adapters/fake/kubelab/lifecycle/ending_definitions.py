@@ -27,7 +27,7 @@ def admit(store: Store, target: RequestTarget) -> None:
         raise forbidden(resource.group, resource.plural, target.name, why)
 
 
-def condemned(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the CRD as its deletion request leaves it: with a finalizer, and Terminating as pending."""
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}

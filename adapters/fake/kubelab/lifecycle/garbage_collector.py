@@ -60,7 +60,7 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
     return DeleteDependent("Foreground" if FOREGROUND in finalizers else "Background")
 
 
-class Hands(Protocol):
+class ObjectAccess(Protocol):
     """The collector's access to objects, which the server provides."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
@@ -95,7 +95,7 @@ class Collector:
         """Queue an object for the next run."""
         self._suspects[node] = None
 
-    def run(self, hands: Hands) -> int:
+    def run(self, hands: ObjectAccess) -> int:
         """Run until the queue is empty; return how many objects were examined."""
         looked = 0
         while self._suspects:
@@ -144,12 +144,12 @@ class Collector:
         if record.deleting and FOREGROUND in record.finalizers:
             self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
 
-    def _attend(self, hands: Hands, node: Node, record: Record) -> None:
+    def _attend(self, hands: ObjectAccess, node: Node, record: Record) -> None:
         references = record.object()["metadata"]["ownerReferences"]
         states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
         match decide_dependent(states, record.finalizers, record.uid in self._dependents):
             case DropReferences(uids):
-                hands.merge(node, record, _without(references, uids))
+                hands.merge(node, record, _without_owner(references, uids))
             case DeleteDependent(propagation):
                 if propagation == "Foreground" and self._in_circle(record):
                     hands.merge(node, record, _unblocked(references))
@@ -166,7 +166,7 @@ class Collector:
             for dependent in dependents
         )
 
-    def _state(self, hands: Hands, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
+    def _state(self, hands: ObjectAccess, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
         owner = hands.locate(reference, dependent)
         if owner is None:
             return OwnerState.SOLID
@@ -176,7 +176,7 @@ class Collector:
         waiting = record.deleting and FOREGROUND in record.finalizers
         return OwnerState.WAITING if waiting else OwnerState.SOLID
 
-    def _finish_deletion(self, hands: Hands, node: Node, record: Record) -> None:
+    def _finish_deletion(self, hands: ObjectAccess, node: Node, record: Record) -> None:
         dependents = self._dependents.get(record.uid, {})
         if ORPHAN in record.finalizers:
             self._orphan(hands, record.uid, list(dependents))
@@ -184,14 +184,14 @@ class Collector:
         elif FOREGROUND in record.finalizers and not any(dependents.values()):
             hands.merge(node, record, _finalizers_without(record, FOREGROUND))
 
-    def _orphan(self, hands: Hands, uid: str, dependents: list[Node]) -> None:
+    def _orphan(self, hands: ObjectAccess, uid: str, dependents: list[Node]) -> None:
         for node in dependents:
             record = self._store.get(*node)
             assert record is not None, "the index of dependents follows every write"
-            hands.merge(node, record, _without(record.object()["metadata"]["ownerReferences"], frozenset({uid})))
+            hands.merge(node, record, _without_owner(record.object()["metadata"]["ownerReferences"], frozenset({uid})))
 
 
-def _without(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
+def _without_owner(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
     return {"ownerReferences": [ref for ref in references if ref["uid"] not in uids] or None}
 
 

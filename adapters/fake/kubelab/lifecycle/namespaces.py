@@ -16,7 +16,7 @@ SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-s
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
-def immortal(target: RequestTarget) -> ApiFailure | None:
+def undeletable(target: RequestTarget) -> ApiFailure | None:
     """Return the refusal to delete this namespace, if it is one that may not be deleted."""
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
@@ -25,10 +25,10 @@ def immortal(target: RequestTarget) -> ApiFailure | None:
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
     """Compute a PUT on `/finalize`: only the finalizers in `spec` are taken from the body."""
-    wanted = get_path(body, "spec", "finalizers")
+    finalizers = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
-    if wanted:
-        spec["finalizers"] = wanted
+    if finalizers:
+        spec["finalizers"] = finalizers
     return WriteOutcome({**live, "spec": spec}, changed=spec != live.get("spec"))
 
 

@@ -7,7 +7,7 @@ import attrs
 
 from kubelab.model.records import ObjectKey
 from kubelab.model.requests import FieldValidation
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 
 FOREGROUND: Final = "foregroundDeletion"
 """The finalizer of an owner that waits until its dependents are deleted (W-32)."""
@@ -59,7 +59,7 @@ ADMIN: Final = Caller()
 class RequestTarget:
     """The object or collection of a request. `namespace` None with a namespaced resource means all namespaces."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str | None = None
     name: str = ""
     subresource: str = ""

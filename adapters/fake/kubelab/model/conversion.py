@@ -67,8 +67,12 @@ class ConversionNeeded(Exception):
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
     """Merge the needs of several objects into one review."""
     first = needs[0]
-    of_first = [one for one in needs if (one.webhook, one.api_version) == (first.webhook, first.api_version)]
-    objects = [manifest for one in of_first for manifest in one.objects]
+    of_first = [
+        conversion_needed
+        for conversion_needed in needs
+        if (conversion_needed.webhook, conversion_needed.api_version) == (first.webhook, first.api_version)
+    ]
+    objects = [manifest for conversion_needed in of_first for manifest in conversion_needed.objects]
     return ConversionNeeded(first.webhook, objects, first.api_version)
 
 
@@ -140,8 +144,8 @@ class Conversions:
         causes = self._check({key: after[key] for key in _FREE if key in after and after[key] != before.get(key)})
         if causes:
             texts = [f"{cause.field}: {cause.message}".replace("annotations", "annotation", 1) for cause in causes]
-            said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-            raise internal(f"{_named(manifest)} returned invalid metadata: {said}")
+            text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            raise internal(f"{_named(manifest)} returned invalid metadata: {text}")
         return settled
 
     def _asked_now(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
@@ -171,8 +175,8 @@ def converted_objects(
     result = response.get("result")
     status = result.get("status") if isinstance(result, Mapping) else ""
     if status != "Success":
-        said = result.get("message") if isinstance(result, Mapping) else ""
-        raise failed(first, said or f"response.result.status was '{status or ''}', not 'Success'")
+        message = result.get("message") if isinstance(result, Mapping) else ""
+        raise failed(first, message or f"response.result.status was '{status or ''}', not 'Success'")
     converted = response.get("convertedObjects") or ()
     if len(converted) != len(objects):
         raise internal(f"{_named(first)} returned {len(converted)} objects, expected {len(objects)}")
@@ -193,10 +197,10 @@ def _named(manifest: Manifest) -> str:
 def _response(first: Manifest, answer: Any, uid: str, review_version: str) -> Manifest:
     if not isinstance(answer, Mapping):
         raise failed(first, "the answer is no JSON object")
-    wanted = f"{_GROUP}/{review_version}, Kind={_KIND}"
+    desired = f"{_GROUP}/{review_version}, Kind={_KIND}"
     got = f"{answer.get('apiVersion') or ''}, Kind={answer.get('kind') or ''}"
-    if got != wanted:
-        raise failed(first, f"expected webhook response of {wanted}, got {got}")
+    if got != desired:
+        raise failed(first, f"expected webhook response of {desired}, got {got}")
     response = answer.get("response")
     if not isinstance(response, Mapping):
         raise failed(first, "no response provided")
@@ -217,8 +221,8 @@ def _check(manifest: Manifest, converted: Any, api_version: str, index: int) -> 
     if converted.get("kind") != manifest["kind"]:
         why = f"invalid kind (expected {manifest['kind']}, received {converted.get('kind') or ''})"
         raise internal(f"{at} object at index {index}: {why}")
-    given = converted.get("metadata")
-    meta: Manifest = given if isinstance(given, Mapping) else {}
+    metadata = converted.get("metadata")
+    meta: Manifest = metadata if isinstance(metadata, Mapping) else {}
     for key, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         before, after = (manifest.get("metadata") or {}).get(key) or "", meta.get(key) or ""
         if before != after:
@@ -248,6 +252,6 @@ def _go_type(value: Any) -> str:
 def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]:
     """Return the converted object with the original's metadata: only labels and annotations may differ."""
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _FREE}
-    said = converted["metadata"]
-    kept = {key: said[key] for key in _FREE if said.get(key) is not None}
+    metadata = converted["metadata"]
+    kept = {key: metadata[key] for key in _FREE if metadata.get(key) is not None}
     return {**converted, "metadata": {**meta, **kept}}

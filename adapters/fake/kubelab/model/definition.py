@@ -34,7 +34,7 @@ class ScalePaths:
 
 
 @attrs.frozen(eq=False)
-class Definition:
+class ServedKind:
     """One kind in one served version.
 
     `openapi` is the schema as it was declared (what OpenAPI v3 and `kubectl explain` show), `schema` its
@@ -101,7 +101,7 @@ class Definition:
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 
-def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[Definition, ...]:
+def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[ServedKind, ...]:
     """Return one definition per served version of a CRD; `conversions` matters only with several versions.
 
     Raises SchemaError with the problems of all versions.
@@ -143,12 +143,12 @@ def _of_version(
     served: frozenset[str],
     schemas: Mapping[str, Schema],
     versions: KindVersions | None,
-) -> Definition:
+) -> ServedKind:
     names = spec["names"]
     openapi = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
     kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec.get("scope") == "Namespaced")
-    return Definition(
+    return ServedKind(
         kind=kind,
         schema=schemas[kind.api_version],
         openapi=openapi,

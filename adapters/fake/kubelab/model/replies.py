@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from kubelab.model.records import Record, decode, encode
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 
 
 @attrs.frozen
@@ -34,10 +34,10 @@ class ListedPage:
 
 
 @attrs.frozen
-class Listed:
+class ObjectPage:
     """A page of objects of one resource."""
 
-    resource: Resource
+    resource: ServedResource
     page: ListedPage
 
     def metadata(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Listed:
         return b"".join((head, b',"metadata":', encode(self.metadata()), b',"items":[', b",".join(self.raws()), b"]}"))
 
 
-def deleted_status(resource: Resource, name: str, uid: str) -> Reply:
+def deleted_status(resource: ServedResource, name: str, uid: str) -> Reply:
     """Return the Status that answers the deletion of an object (W-31)."""
     details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
     body = {

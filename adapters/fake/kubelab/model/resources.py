@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from kubelab.model.conversion import Conversions, for_each
-from kubelab.model.definition import Definition, definitions_of_crd
+from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.records import GroupResource, Record, decode, encode
 from purekube.apimachinery.manifest import Kind
 
@@ -22,7 +22,7 @@ def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @attrs.frozen
-class Column:
+class PrinterColumn:
     """A printer column. `path` is a JSONPath like `.spec.size`, `type` an OpenAPI type or `date`."""
 
     name: str
@@ -34,7 +34,7 @@ class Column:
 
 
 @attrs.frozen(eq=False)
-class Resource:
+class ServedResource:
     """One served version of a kind.
 
     `definition` is what the pipeline validates and merges by. `storage` is the table of its objects, which all versions
@@ -42,11 +42,11 @@ class Resource:
     are the same. `returns_deleted` is true for kinds whose DELETE answers with the object instead of a Status.
     """
 
-    definition: Definition
+    definition: ServedKind
     storage: GroupResource
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     fields: tuple[str, ...] = ()
     to_stored: Conversion = unchanged
     to_served: Conversion = unchanged
@@ -119,7 +119,7 @@ class Resource:
         """Return a stored object as bytes of this version."""
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
-    def as_stored(self) -> "Resource":
+    def as_stored(self) -> "ServedResource":
         """Return the resource without conversion, for callers that read metadata only."""
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
@@ -128,10 +128,10 @@ class Resource:
         return self.to_served(record.object())
 
 
-def resource_of(definition: Definition, **more: Any) -> Resource:
-    """Return the resource that serves a definition; `more` are further fields of `Resource`."""
+def resource_of(definition: ServedKind, **more: Any) -> ServedResource:
+    """Return the resource that serves a definition; `more` are further fields of `ServedResource`."""
     kind = definition.kind
-    return Resource(
+    return ServedResource(
         definition=definition,
         storage=more.pop("storage", (kind.group, kind.plural)),
         subresources=(*definition.subresources, *more.pop("subresources", ())),
@@ -141,12 +141,12 @@ def resource_of(definition: Definition, **more: Any) -> Resource:
     )
 
 
-def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[Resource, ...]:
+def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[ServedResource, ...]:
     """Return every served version of a CRD, all stored in its storage version. Raises SchemaError."""
     return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
 
 
-def _resource_in(definition: Definition) -> Resource:
+def _resource_in(definition: ServedKind) -> ServedResource:
     versions = definition.versions
     if versions is None:
         return resource_of(definition)
@@ -157,8 +157,8 @@ def _resource_in(definition: Definition) -> Resource:
     )
 
 
-def _column(declared: Mapping[str, Any]) -> Column:
-    return Column(
+def _column(declared: Mapping[str, Any]) -> PrinterColumn:
+    return PrinterColumn(
         name=declared["name"],
         type=declared["type"],
         path=declared["jsonPath"],

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request
 
 Manifest = Mapping[str, Any]
 
 
-def scale_of(definition: Definition, live: Manifest) -> dict[str, Any]:
+def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
     """Return the Scale of an object whose kind has the subresource."""
     paths = definition.scale
     if paths is None:
@@ -36,7 +36,7 @@ def replicas_of(scale: Manifest) -> int:
     return replicas
 
 
-def scaled(definition: Definition, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
+def scaled(definition: ServedKind, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
     """Return `live` with `replicas` set; without `live`, a configuration that sets nothing else."""
     paths = definition.scale
     if paths is None:

@@ -34,7 +34,7 @@ class TypedPatchError(OperatorError):
     """An applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
 
 
-class Kindred(Versioned, Protocol):
+class KindProperties(Versioned, Protocol):
     """The properties of a kind that server-side apply needs; `Definition` has them."""
 
     @property
@@ -49,7 +49,7 @@ class Kindred(Versioned, Protocol):
 
 
 def apply(
-    definition: Kindred,
+    definition: KindProperties,
     live: Mapping[str, Any] | None,
     config: Mapping[str, Any],
     *,
@@ -83,7 +83,7 @@ def apply(
     return with_managed_fields(new if changed else before, managers)
 
 
-def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
+def fit(definition: KindProperties, config: Mapping[str, Any]) -> None:
     """Raise TypedPatchError unless `config` fits the schema."""
     problems = misfits(definition.schema, config)
     if not problems:
@@ -93,7 +93,7 @@ def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
     )
 
 
-def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
+def _named(definition: KindProperties, manifest: Mapping[str, Any]) -> str:
     """Return an object's name as these failures print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
@@ -172,7 +172,7 @@ def _named_set(schema: Schema, value: Any) -> FieldSet:
 
 
 def track_update(
-    definition: Kindred,
+    definition: KindProperties,
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any],
     *,
@@ -215,13 +215,13 @@ def _updated(
     return out
 
 
-def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
+def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
     """Assign everything that the endpoint can change to `before-first-apply`, at the first apply (S-54)."""
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 
 
-def _rules(definition: Kindred, subresource: str) -> Rules:
+def _rules(definition: KindProperties, subresource: str) -> Rules:
     return Rules(definition, definition.reset_fields(subresource))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubelab.ssa.apply import Kindred, apply
+from kubelab.ssa.apply import KindProperties, apply
 from kubelab.ssa.compare import compare
 from kubelab.ssa.conform import misfits
 from kubelab.ssa.fieldset import EMPTY, FieldSet, difference
@@ -22,7 +22,7 @@ Manifest = Mapping[str, Any]
 
 
 def apply_as(
-    definition: Kindred,
+    definition: KindProperties,
     live: Manifest | None,
     config: Manifest,
     *,
@@ -49,7 +49,7 @@ def apply_as(
     return _annotated(out, config)
 
 
-def _written_before(definition: Kindred, live: Manifest | None) -> FieldSet:
+def _written_before(definition: KindProperties, live: Manifest | None) -> FieldSet:
     """Return the fields of the last-applied configuration that still have its values."""
     text = _annotations(live or {}).get(LAST_APPLIED)
     if live is None or not text:

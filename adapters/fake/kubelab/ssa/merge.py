@@ -86,8 +86,8 @@ class _Items:
                     done.add(element)
                     at_left, at_right, at_shared = at_left + 1, at_right + 1, at_shared + 1
                     continue
-                wanted = shared[at_shared] if at_shared < len(shared) else None
-                if element in self._new and wanted is not None and wanted != element:
+                desired = shared[at_shared] if at_shared < len(shared) else None
+                if element in self._new and desired is not None and desired != element:
                     at_left += 1
                     continue
             if element is not None:

@@ -3,19 +3,19 @@
 from kubelab.model.calls import RequestTarget
 from kubelab.model.failure import not_found
 from kubelab.model.records import decode, encode
-from kubelab.model.replies import Listed, Reply
+from kubelab.model.replies import ObjectPage, Reply
 from kubelab.model.scale import scale_of
 from kubelab.storage.listing import ListOptions, page_of, plan_list
 from kubelab.storage.selection import selection_of
 from kubelab.storage.store import Store
-from kubelab.storage.streams import Streams
+from kubelab.storage.streams import WatchStreams
 from kubelab.storage.watch_stream import WatchStream
 
 
-class Reader:
+class StoreReader:
     """Reads of the store. Every method may raise ApiFailure."""
 
-    def __init__(self, store: Store, streams: Streams) -> None:
+    def __init__(self, store: Store, streams: WatchStreams) -> None:
         self._store = store
         self._streams = streams
 
@@ -29,7 +29,7 @@ class Reader:
             raw = encode(scale_of(target.resource.definition, decode(raw)))
         return Reply(200, raw)
 
-    def page(self, target: RequestTarget, options: ListOptions) -> Listed:
+    def page(self, target: RequestTarget, options: ListOptions) -> ObjectPage:
         """Return one page of a list (W-01 to W-06)."""
         resource = target.resource
         selection = selection_of(target, options)
@@ -43,7 +43,7 @@ class Reader:
         selective = bool(options.label_selector or options.field_selector)
         page = page_of(selected, plan, version, selective)
         resource.require(page.records)
-        return Listed(resource, page)
+        return ObjectPage(resource, page)
 
     def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
         """Open a watch (W-10 to W-18)."""

@@ -2,7 +2,7 @@
 
 from kubelab.model.calls import RequestTarget
 from kubelab.model.records import Record
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import ListOptions, Selection
 from kubelab.storage.selectors import parse_fields, parse_labels
 from purekube.apimachinery.manifest import get_path
@@ -19,11 +19,11 @@ def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
     )
 
 
-def _selectable(resource: Resource, path: str) -> bool:
+def _selectable(resource: ServedResource, path: str) -> bool:
     return path == "metadata.name" or path in resource.fields or (path == "metadata.namespace" and resource.namespaced)
 
 
-def _field(resource: Resource, record: Record, path: str) -> str:
+def _field(resource: ServedResource, record: Record, path: str) -> str:
     if path == "metadata.name":
         return record.key[1]
     if path == "metadata.namespace":

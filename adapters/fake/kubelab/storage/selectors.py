@@ -175,8 +175,8 @@ class _Parser:
         return word
 
 
-def _unexpected(token: str, wanted: str) -> Exception:
-    return bad_request(f"found '{token}', expected: {wanted}")
+def _unexpected(token: str, desired: str) -> Exception:
+    return bad_request(f"found '{token}', expected: {desired}")
 
 
 def _checked_key(key: str) -> str:

@@ -30,7 +30,7 @@ class _Table:
 
 
 @attrs.frozen
-class Snapshot:
+class StoreSnapshot:
     """The content of a store at one moment, without its history."""
 
     version: int
@@ -152,11 +152,11 @@ class Store:
             self._forget_oldest()
         self.floor = max(self.floor, bound)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         """Return all objects as they are now."""
-        return Snapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
+        return StoreSnapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace the content by the snapshot's, resourceVersion included; observers are called for each difference."""
         before = self.snapshot()
         self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}

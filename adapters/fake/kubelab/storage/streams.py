@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from kubelab.model.failure import expired
 from kubelab.model.records import GroupResource, StoredChange
-from kubelab.model.resources import Resource
+from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import ListOptions, Selection, check_watch_options, from_the_future, watch_version
 from kubelab.storage.store import Store
 from kubelab.storage.watch_stream import WatchStream
 
 
-class Streams:
+class WatchStreams:
     """The open watches by resource: opened here, and fed with the store's changes."""
 
     def __init__(self, store: Store) -> None:
@@ -18,7 +18,7 @@ class Streams:
         self._open: dict[GroupResource, list[WatchStream]] = {}
         store.observe(self._dispatch)
 
-    def open(self, resource: Resource, selection: Selection, options: ListOptions) -> WatchStream:
+    def open(self, resource: ServedResource, selection: Selection, options: ListOptions) -> WatchStream:
         """Open a watch (W-10 to W-15). Raises ApiFailure for options that kube-apiserver refuses."""
         check_watch_options(options)
         version = watch_version(options)
@@ -58,13 +58,13 @@ class Streams:
         """Send every watch that allows it a bookmark for the current resourceVersion."""
         self.each(lambda stream: stream.bookmark(self._store.version))
 
-    def _start(self, stream: WatchStream, resource: Resource, selection: Selection) -> None:
+    def _start(self, stream: WatchStream, resource: ServedResource, selection: Selection) -> None:
         for record in self._store.scan(resource.storage, selection.namespace):
             stream.start_with(record)
         # kube-apiserver 1.36 sends this bookmark to watches without `sendInitialEvents`, too (W-13).
         stream.bookmark(self._store.version, initial_events_end=True)
 
-    def _replay(self, stream: WatchStream, resource: Resource, version: int) -> None:
+    def _replay(self, stream: WatchStream, resource: ServedResource, version: int) -> None:
         for change in self._store.since(resource.storage, version):
             stream.offer(change)
 

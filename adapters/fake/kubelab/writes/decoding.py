@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request
 from kubelab.model.requests import FieldValidation
 from kubelab.writes.metadata import tidy
@@ -20,7 +20,7 @@ from purekube.schema.prune import drop_nulls, prune
 from purekube.schema.structure import check_structure
 
 
-def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
+def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     """Return `body` if it is an object of this kind and version; raise 400 otherwise."""
     if not isinstance(body, Mapping):
         raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
@@ -41,7 +41,7 @@ def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
     return body
 
 
-def _unrecognized(definition: Definition, body: Any, why: str) -> Exception:
+def _unrecognized(definition: ServedKind, body: Any, why: str) -> Exception:
     text = _text(body)
     known = f"the object provided is unrecognized (must be of type {definition.kind.kind})"
     return bad_request(f"{known}: {why} ({text.encode().hex() if text != '{}' else '{}'})")
@@ -56,7 +56,7 @@ def _quoted(text: str) -> str:
 
 
 def read_body(
-    definition: Definition, body: Mapping[str, Any], validation: FieldValidation
+    definition: ServedKind, body: Mapping[str, Any], validation: FieldValidation
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
 
@@ -70,7 +70,7 @@ def read_body(
 
 
 def completed(
-    definition: Definition, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
+    definition: ServedKind, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
@@ -92,17 +92,17 @@ def completed(
     return definition.behaviour.read(manifest)
 
 
-def _require_types(definition: Definition, causes: list[StatusCause]) -> None:
+def _require_types(definition: ServedKind, causes: list[StatusCause]) -> None:
     for cause in causes:
         if cause.reason == "FieldValueTypeInvalid":
             raise _unreadable(definition, f"{cause.field}: {cause.message}")
 
 
-def _unreadable(definition: Definition, why: str) -> Exception:
+def _unreadable(definition: ServedKind, why: str) -> Exception:
     return bad_request(_handling(definition, f"json: cannot unmarshal: {why}"))
 
 
-def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def coerce(definition: ServedKind, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return `body` without fields unknown to the kind and without stray nulls, and the unknown paths."""
     metadata, strange = _metadata(definition, body.get("metadata"))
     rest, unknown = prune(definition.schema, dict(body))
@@ -113,7 +113,7 @@ def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str
 
 
 def storage_form(
-    definition: Definition, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
+    definition: ServedKind, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
 
@@ -127,7 +127,7 @@ def storage_form(
     return rest if rest["metadata"] is tidied else {**rest, "metadata": tidied}
 
 
-def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _metadata(definition: ServedKind, metadata: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     if metadata is None:
         return {}, ()
     if not isinstance(metadata, dict):
@@ -138,6 +138,6 @@ def _metadata(definition: Definition, metadata: Any) -> tuple[Mapping[str, Any],
     return tidy(known), tuple(f"metadata.{path}" for path in strange)
 
 
-def _handling(definition: Definition, why: str) -> str:
+def _handling(definition: ServedKind, why: str) -> str:
     kind = definition.kind
     return f"{kind.kind} in version {_quoted(kind.version)} cannot be handled as a {kind.kind}: {why}"

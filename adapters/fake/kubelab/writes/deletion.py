@@ -82,8 +82,8 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
         case _:
             added = tuple(name for name in (ORPHAN, FOREGROUND) if name in finalizers)
     others = tuple(name for name in finalizers if name not in (ORPHAN, FOREGROUND))
-    wanted = others + added
-    return tuple(finalizers) if set(wanted) == set(finalizers) else wanted
+    desired = others + added
+    return tuple(finalizers) if set(desired) == set(finalizers) else desired
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kubelab.model.behaviour import Generation
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure, FailureCause, invalid, stale
 from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.writes.decoding import storage_form
@@ -38,7 +38,7 @@ _FREE_FINALIZERS: Final = frozenset(
 
 
 def finalize_create(
-    definition: Definition, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+    definition: ServedKind, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
     """Return the outcome of creating an object. Raises 422 with all problems."""
     behaviour = definition.behaviour
@@ -72,7 +72,7 @@ def finalize_create(
 
 
 def finalize_update(
-    definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+    definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
     """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems."""
     _check_version(definition, live, manifest, write)
@@ -85,7 +85,7 @@ def finalize_update(
     return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal, schema=definition.schema)
 
 
-def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
+def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
     """Return a new object as readers see it: with the status's defaults, though a create drops the status."""
     status = definition.schema.properties.get("status")
     if definition.built_in or "status" in stored or status is None or status.default is MISSING:
@@ -94,7 +94,7 @@ def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
     return shown
 
 
-def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
+def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
     """Check the optimistic lock: 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
     asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
     if not asked and definition.behaviour.unconditional_update:
@@ -106,7 +106,7 @@ def _check_version(definition: Definition, live: Manifest, manifest: Manifest, w
         raise stale(definition.kind.group, definition.kind.plural, write.name)
 
 
-def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
+def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
     """Return the new state with everything restored that this endpoint cannot change (S-26, S-72)."""
     old = live["metadata"]
     if write.subresource == "status":
@@ -116,13 +116,15 @@ def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write:
     if definition.status_subresource:
         status = {"status": live["status"]} if "status" in live else {}
         manifest = {**_without_status(manifest), **status}
-    manifest = definition.behaviour.on_update({**manifest, "metadata": _kept(manifest["metadata"], old)}, live)
+    manifest = definition.behaviour.on_update(
+        {**manifest, "metadata": _with_system_fields(manifest["metadata"], old)}, live
+    )
     if _moves_generation(definition.behaviour.generation, live, manifest):
         manifest = {**manifest, "metadata": {**manifest["metadata"], "generation": old.get("generation", 0) + 1}}
     return manifest
 
 
-def _kept(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+def _with_system_fields(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata with the system's own fields taken from the old metadata."""
     out = {**meta, **{key: old.get(key) for key in ("generation", "creationTimestamp", "resourceVersion")}}
     out["uid"] = meta.get("uid") or old.get("uid")
@@ -153,7 +155,7 @@ def _content(manifest: Manifest) -> dict[str, Any]:
     return {key: value for key, value in manifest.items() if key != "metadata"}
 
 
-def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[StatusCause]:
+def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[StatusCause]:
     old, meta = live["metadata"], manifest["metadata"]
     causes = check_metadata_update(meta, old)
     if not definition.built_in:
@@ -168,13 +170,13 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
     return definition.behaviour.check_update(manifest, live)
 
 
-def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[StatusCause]:
+def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:
     """Check rules for finalizers that apply to some of the built-in kinds only."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
 
-def _warned(definition: Definition, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
     """Return warnings about finalizers, which kube-apiserver gives for custom resources only."""
     return () if definition.built_in else finalizer_warnings(new, old)
 
@@ -197,7 +199,7 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 
-def _refused(definition: Definition, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
+def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
     """Build the refusal of an object with these problems: raised, unless the write defers validation."""
     if not causes:
         return None

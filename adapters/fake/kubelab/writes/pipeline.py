@@ -12,7 +12,7 @@ decides who owns defaults and which error a client sees. Nothing is mutated.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import (
     ApiFailure,
     FailureCause,
@@ -44,7 +44,7 @@ Manifest = Mapping[str, Any]
 _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 
 
-def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutcome:
+def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutcome:
     """Create an object (POST). Raises ApiFailure (400, 422)."""
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
@@ -63,7 +63,7 @@ def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutco
     return finalize_create(definition, manifest, write, (*warnings, *more))
 
 
-def update(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
+def update(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
     """Replace an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
@@ -73,11 +73,11 @@ def update(definition: Definition, live: Manifest, body: Any, write: WriteReques
     if uid and uid != live["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _live_managers(live)))
 
 
 def patch(
-    definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
+    definition: ServedKind, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
 ) -> WriteOutcome:
     """Apply a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
@@ -94,10 +94,10 @@ def patch(
         return _scale(definition, live, patched, write)
     raw = require_type(definition, patched)
     manifest, warnings = _read_patched(definition, raw, write)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _held(live)))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _live_managers(live)))
 
 
-def apply(definition: Definition, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
+def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
     """Apply server-side; create a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
     config = _config(definition, body, write)
     if live is None and write.subresource:
@@ -127,7 +127,7 @@ def _same_content(merged: Manifest, live: Manifest) -> bool:
     ]
 
 
-def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
+def _config(definition: ServedKind, body: Any, write: WriteRequest) -> Manifest:
     """Return the applied configuration if it is of this kind; raise 400 otherwise (S-05, S-06)."""
     if not isinstance(body, Mapping):
         raise bad_request("error decoding patch: an apply configuration is an object")
@@ -143,7 +143,7 @@ def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
     return body
 
 
-def _applied(definition: Definition, live: Manifest | None, config: Manifest, write: WriteRequest) -> Manifest:
+def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, write: WriteRequest) -> Manifest:
     try:
         return apply_as(
             definition,
@@ -161,7 +161,7 @@ def _applied(definition: Definition, live: Manifest | None, config: Manifest, wr
         raise internal(error.message) from error
 
 
-def _read_patched(definition: Definition, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
+def _read_patched(definition: ServedKind, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
     """Read a patched object as `read_body` does, except for the status of errors.
 
     A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
@@ -176,7 +176,7 @@ def _read_patched(definition: Definition, raw: Manifest, write: WriteRequest) ->
 
 
 def _replaced(
-    definition: Definition,
+    definition: ServedKind,
     live: Manifest,
     manifest: Manifest,
     write: WriteRequest,
@@ -195,27 +195,27 @@ def _replaced(
         manager=write.manager,
         subresource=write.subresource,
         now=write.now,
-        managers=_held(live) if write.subresource else managers,
+        managers=_live_managers(live) if write.subresource else managers,
     )
     tracked, more = _one_owner_each(tracked)
     return finalize_update(definition, live, tracked, write, (*warnings, *more))
 
 
-def _scale(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
+def _scale(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
     """Write the scale subresource: only the number of replicas has an effect (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
     version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
     manifest = scaled(definition, replicas_of(body), live)
     manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
-    return _replaced(definition, live, manifest, write, (), _held(live))
+    return _replaced(definition, live, manifest, write, (), _live_managers(live))
 
 
-def _held(live: Manifest) -> Managers:
+def _live_managers(live: Manifest) -> Managers:
     return decode_managers(live["metadata"].get("managedFields"))
 
 
-def _claimed(definition: Definition, raw: Manifest, held: Managers) -> Managers:
+def _claimed(definition: ServedKind, raw: Manifest, held: Managers) -> Managers:
     """Return the ownership to start from, given managedFields in the request (S-68, S-69)."""
     asked = (raw.get("metadata") or {}).get("managedFields")
     if is_reset(asked, built_in=definition.built_in):

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request
 from kubelab.model.requests import WriteRequest
 
 Manifest = Mapping[str, Any]
 
 
-def placed(definition: Definition, manifest: Manifest, write: WriteRequest) -> Manifest:
+def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
     """Return a new object with the name and namespace of the request. Raises 400 if it has others."""
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
@@ -24,7 +24,7 @@ def placed(definition: Definition, manifest: Manifest, write: WriteRequest) -> M
     return manifest
 
 
-def check_place(definition: Definition, manifest: Manifest, write: WriteRequest) -> None:
+def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> None:
     """Raise 400 if the object has another name or namespace than the URL."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:

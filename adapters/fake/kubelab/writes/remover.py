@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 
-from kubelab.lifecycle.ending_definitions import DEFINITIONS, condemned
-from kubelab.lifecycle.namespaces import NAMESPACES, immortal
+from kubelab.lifecycle.ending_definitions import DEFINITIONS, terminating_crd
+from kubelab.lifecycle.namespaces import NAMESPACES, undeletable
 from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions, RequestTarget
 from kubelab.model.failure import not_found
 from kubelab.model.records import Record, encode
-from kubelab.model.replies import Listed, ListedPage, Reply, deleted_status
-from kubelab.model.resources import Resource
+from kubelab.model.replies import ListedPage, ObjectPage, Reply, deleted_status
+from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import Selection
 from kubelab.storage.store import Store
 from kubelab.writes.deletion import check_preconditions, finalizers_for, marked
@@ -31,13 +31,13 @@ class Remover:
         record = self._store.get(resource.storage, target.key)
         if record is None:
             raise not_found(resource.group, resource.plural, target.name)
-        refusal = immortal(target)
+        refusal = undeletable(target)
         if refusal is not None:
             raise refusal
         stored = _in_storage(resource, record)
         check_preconditions(stored, options, (resource.group, resource.plural))
         if resource.storage == DEFINITIONS and not record.deleting:
-            return self._mark(target, record, condemned(stored, self._now()), options)
+            return self._mark(target, record, terminating_crd(stored, self._now()), options)
         finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
         if finalizers or _held_by_spec(target, stored):
             reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
@@ -46,7 +46,7 @@ class Remover:
             self._store.remove(resource.storage, record.key)
         return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
-    def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> Listed:
+    def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> ObjectPage:
         """Delete every selected object; answer with the objects as they were."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
@@ -55,7 +55,7 @@ class Remover:
         for record in selected:
             namespace = record.key[0] or None
             self.delete(attrs.evolve(target, namespace=namespace, name=record.key[1]), options)
-        return Listed(target.resource, ListedPage(selected, version))
+        return ObjectPage(target.resource, ListedPage(selected, version))
 
     def _mark(
         self, target: RequestTarget, record: Record, manifest: Mapping[str, Any], options: DeleteOptions
@@ -69,7 +69,7 @@ class Remover:
         return Reply(200, resource.render(self._store.put(resource.storage, manifest)))
 
 
-def _in_storage(resource: Resource, record: Record) -> Mapping[str, Any]:
+def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
     """Return the object in its storage version.
 
     An object that cannot be converted cannot be deleted either, as on kube-apiserver.

@@ -13,7 +13,7 @@ from kubelab.admission.request import AdmissionAttributes
 from kubelab.lifecycle import ending_definitions
 from kubelab.lifecycle.namespaces import Namespaces, finalized
 from kubelab.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
-from kubelab.model.definition import Definition
+from kubelab.model.definition import ServedKind
 from kubelab.model.failure import already_exists, not_found
 from kubelab.model.identity import Identities
 from kubelab.model.records import Record, decode, encode
@@ -229,7 +229,7 @@ class Writer:
         return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
 
 
-def _patched(definition: Definition, manifest: Mapping[str, Any], patch: Any, version: str) -> Any:
+def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, version: str) -> Any:
     versions = definition.versions
     if versions is None or version in ("", definition.kind.version):
         return json_patch(manifest, patch)

@@ -126,8 +126,8 @@ class _Admin:
 
     def list_jobs(self, request: Request, _: Any) -> Any:
         """Return every job, of one cluster or of all."""
-        wanted = request.query_params.get("cluster")
-        return {"jobs": [job.as_json() for job in self._server.jobs if wanted in (None, job.cluster_id)]}
+        cluster = request.query_params.get("cluster")
+        return {"jobs": [job.as_json() for job in self._server.jobs if cluster in (None, job.cluster_id)]}
 
     def get_job(self, request: Request, _: Any) -> Any:
         """Return one job."""

@@ -97,6 +97,6 @@ def _applied_ref(value: Any) -> Iterator[str]:
     if not isinstance(value, Mapping):
         yield "appliedRef: must be an object"
         return
-    for name, wanted in _APPLIED_REF.items():
-        if not isinstance(value.get(name), wanted):
-            yield f"appliedRef.{name}: must be {'an integer' if wanted is int else 'a string'}"
+    for name, desired in _APPLIED_REF.items():
+        if not isinstance(value.get(name), desired):
+            yield f"appliedRef.{name}: must be {'an integer' if desired is int else 'a string'}"

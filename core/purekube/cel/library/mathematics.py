@@ -91,7 +91,7 @@ def _distance(value: Any) -> int:
     return min(int(value), 64)
 
 
-def _left(value: Any, by: Any) -> int:
+def _shift_left(value: Any, by: Any) -> int:
     moved = (_integer(value) << _distance(by)) & UINT_MAX
     if isinstance(value, Uint):
         return Uint(moved)
@@ -131,6 +131,6 @@ FUNCTIONS: Final = (
     function([f"math.bitOr({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a | b)),
     function([f"math.bitXor({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a ^ b)),
     function([f"math.bitNot({kind}) -> {kind}" for kind in ("int", "uint")], _not),
-    function([f"math.bitShiftLeft({kind}, int) -> {kind}" for kind in ("int", "uint")], _left),
+    function([f"math.bitShiftLeft({kind}, int) -> {kind}" for kind in ("int", "uint")], _shift_left),
     function([f"math.bitShiftRight({kind}, int) -> {kind}" for kind in ("int", "uint")], _right),
 )

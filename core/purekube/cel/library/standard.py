@@ -221,7 +221,7 @@ def _matches(budget: Budget, text: Any, pattern: Any) -> bool:
     compiled, text = pattern_of(pattern), text_of(text)
     # Every character may meet every place of the pattern, until the automaton has its states.
     budget.spend(1 + len(text) // 4 + min(len(text), 2_000) * compiled.size // 256)
-    return bool(compiled.found_in(text))
+    return bool(compiled.matches_in(text))
 
 
 def _either(value: Any, other: Any, test: Any) -> bool:

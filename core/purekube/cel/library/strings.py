@@ -207,13 +207,13 @@ def _infinite(value: float) -> str:
 
 def _decimal(value: Any) -> str:
     if isinstance(value, float):
-        return _infinite(value) or _whole(value)
+        return _infinite(value) or _integer_text(value)
     if not is_number(value):
         raise EvaluationError("decimal clause can only be used on numbers")
     return str(int(value))
 
 
-def _whole(value: float) -> str:
+def _integer_text(value: float) -> str:
     if not value.is_integer():
         raise EvaluationError("decimal clause can only be used on whole numbers")
     return str(int(value))

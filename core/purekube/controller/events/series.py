@@ -132,7 +132,7 @@ class EventSeries:
             self._series.move_to_end(event)
             self._due.setdefault(event, now)
             return Observed.REPEATED
-        about = _about(event)
+        about = _event_object(event)
         waiting = self._news.get(about, 0)
         full = len(self._due) >= self._waiting or len(self._series) >= self._most
         if full or self._bucket(about, now).tokens - waiting < 1.0:
@@ -158,7 +158,7 @@ class EventSeries:
             is_urgent = event.type == "Warning" and not series.written
             if waited and now - since < waited and not is_urgent:
                 continue
-            bucket = self._bucket(_about(event), now)
+            bucket = self._bucket(_event_object(event), now)
             held = series.not_before is not None and now < series.not_before
             if series.wants and not held and bucket.tokens >= series.price:
                 bucket.tokens -= 1.0
@@ -196,7 +196,7 @@ class EventSeries:
         return min(waits, default=None)
 
     def _wait(self, event: KubernetesEvent, now: datetime) -> timedelta:
-        series, bucket = self._series[event], self._bucket(_about(event), now)
+        series, bucket = self._series[event], self._bucket(_event_object(event), now)
         held = series.not_before - now if series.not_before is not None else timedelta(0)
         # A little longer than necessary: timedelta rounds, and so does the bucket.
         return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
@@ -211,7 +211,7 @@ class EventSeries:
     def _ended(self, write: Write) -> _Series:
         self._due.pop(write.event, None)
         if isinstance(write, CreateEvent):
-            about = _about(write.event)
+            about = _event_object(write.event)
             self._news[about] -= 1
             if not self._news[about]:
                 del self._news[about]
@@ -242,5 +242,5 @@ class EventSeries:
                 yield event
 
 
-def _about(event: KubernetesEvent) -> _Object:
+def _event_object(event: KubernetesEvent) -> _Object:
     return event.regarding, event.regarding_uid

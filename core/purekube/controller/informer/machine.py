@@ -69,11 +69,11 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
         counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
-        return list_anew(counted, cause, moment, *effects)
+        return relist_now(counted, cause, moment, *effects)
     return pause(doubted, moment, *effects, DiscardPages(), Relist(cause))
 
 
-def list_anew(
+def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
     """List again at once; forget the pages of an unfinished list."""
@@ -176,7 +176,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
     if older(version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
     bookmark = event.type is WatchEventType.BOOKMARK
-    moved = state.heard(version, moment.now, bookmark=bookmark)
+    moved = state.after_event(version, moment.now, bookmark=bookmark)
     match event.type:
         case WatchEventType.BOOKMARK:
             return moved, (Advance(version),)
@@ -199,10 +199,10 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
     if page.continue_token:
         reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
         return reading, (BufferPage(page.items), ReadPage(page.continue_token))
-    return _listed(state, page, moment)
+    return _finish_list(state, page, moment)
 
 
-def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
+def _finish_list(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     """Take the last page: the buffered objects become the store's content, even those older than what was seen.
 
     A list without a resourceVersion is the most recent state (W-01): an older one means restored storage.
@@ -267,7 +267,7 @@ def _stream_ended(state: InformerState, moment: InformerContext) -> InformerStep
     if lasted < policy.shortest_watch and not state.had_event:
         return resume_or_relist(state, moment, ReportWatchError("the watch was closed at once"))
     if moment.now - state.listed_at >= policy.relist_after:
-        return list_anew(state, RelistCause.PERIODIC, moment)
+        return relist_now(state, RelistCause.PERIODIC, moment)
     ended = attrs.evolve(state, in_doubt=lasted < policy.watch_timeout)
     if lasted < policy.shortest_watch:
         return wait_for(ended, policy.shortest_watch - lasted, moment)

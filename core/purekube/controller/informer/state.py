@@ -84,7 +84,7 @@ class InformerState:
     """The number of streams that went quiet before the first bookmark was seen."""
     misses: int = 0
 
-    def heard(self, resource_version: str, now: float, *, bookmark: bool) -> "InformerState":
+    def after_event(self, resource_version: str, now: float, *, bookmark: bool) -> "InformerState":
         """Return the state after an event of the stream."""
         # Each field explicitly: `attrs.evolve` takes three times as long, and this runs for every event.
         return InformerState(

@@ -104,27 +104,27 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
         case TimerFired():
             return _read(state, moment)
         case LeaseRead(lease):
-            return _look_round_if_free(*_observe(state, lease, moment), moment)
+            return _try_acquire(*_observe(state, lease, moment), moment)
         case PeersRead() | PeersUnread():
-            return _acquire_if_alone(state, event, moment)
+            return _acquire_if_uncontested(state, event, moment)
         case LeaseWritten(lease):
             return _confirm(state, lease, moment)
         case LeaseRequestFailed(NotFound() as error) if state.lease is None:  # a create: the namespace is missing
-            return _stand_by(state, moment, ReportLeaseError(error.message))
+            return _wait_as_standby(state, moment, ReportLeaseError(error.message))
         case LeaseRequestFailed(error):
-            return _stand_by(state, moment, *_report(error))
+            return _wait_as_standby(state, moment, *_report(error))
         case ReleaseRequested():
             return attrs.evolve(state, role=Role.ENDED), (End(),)
         case _:
             assert_never(event)
 
 
-def _stand_by(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
+def _wait_as_standby(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
     """Check again later; a lease that may have been taken is not relied on."""
     return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
 
 
-def _look_round_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
+def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
     """Try to take a lease that is free, expired, or ours by a write whose answer was lost; else wait for its end."""
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
@@ -142,7 +142,7 @@ def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
 
 
-def _acquire_if_alone(state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext) -> LeaseStep:
+def _acquire_if_uncontested(state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext) -> LeaseStep:
     seen, obstacle = _judged(state, event, moment)
     match obstacle:
         case None:
@@ -150,7 +150,7 @@ def _acquire_if_alone(state: LeaseState, event: PeersRead | PeersUnread, moment:
         case Disagreement():
             return _yield(seen, obstacle, moment)
         case _:
-            return _stand_by(seen, moment, *_report(obstacle))
+            return _wait_as_standby(seen, moment, *_report(obstacle))
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
@@ -169,7 +169,7 @@ def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseS
     seen, _ = _observe(state, lease, moment)
     taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
     # An answer that arrives too late is not relied on.
-    return _read_peers(taken, moment) if moment.now < taken.held_until else _stand_by(taken, moment)
+    return _read_peers(taken, moment) if moment.now < taken.held_until else _wait_as_standby(taken, moment)
 
 
 # -- between -------------------------------------------------------------------------------------------------------
@@ -185,21 +185,23 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
         case Disagreement():
             return _yield(seen, obstacle, moment)
         case _:
-            return _stand_by(seen, moment, *(_report(obstacle) if obstacle is not None else ()))
+            return _wait_as_standby(seen, moment, *(_report(obstacle) if obstacle is not None else ()))
 
 
-def _yield(state: LeaseState, found: Disagreement, moment: LeaseContext) -> LeaseStep:
+def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) -> LeaseStep:
     """Wait until the others have ended. Our own lease is given back, so that they do not wait for us in turn."""
     if holder_of(state.lease) != state.identity or not _version(state.lease):
-        return _stand_by(state, moment, ShardsDisagree(found))
+        return _wait_as_standby(state, moment, ShardsDisagree(disagreement))
     leaving = attrs.evolve(state, role=Role.YIELDING, held_until=float("-inf"))
     asking, effects = _request_release(leaving, moment)
-    return asking, (ShardsDisagree(found), *effects)
+    return asking, (ShardsDisagree(disagreement), *effects)
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     """Stand by. If the lease could not be given back, that is tried again after the next read."""
-    return _stand_by(_observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment)
+    return _wait_as_standby(
+        _observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment
+    )
 
 
 def _judged(
@@ -212,8 +214,8 @@ def _judged(
         alone = state.shard.count == 1 and isinstance(event.error, Forbidden)
         return state, None if alone else event.error
     peers = state.peers.observed(event.leases, base=state.base, own=state.name, now=moment.now)
-    found = peers.disagreement(state.shard.count, asked_at=state.asked_at, duration=moment.policy.duration)
-    return attrs.evolve(state, peers=peers), found
+    disagreement = peers.disagreement(state.shard.count, asked_at=state.asked_at, duration=moment.policy.duration)
+    return attrs.evolve(state, peers=peers), disagreement
 
 
 # -- leader --------------------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     """Request the lease for us: a create if there is none, else an update of exactly what was read."""
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
-    wanted = acquired(
+    desired = acquired(
         current,
         namespace=state.namespace,
         name=state.name,
@@ -306,7 +308,7 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     )
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
     longest = timeout(state, moment)
-    return asking, (CreateLease(wanted, longest) if current is None else UpdateLease(wanted, longest),)
+    return asking, (CreateLease(desired, longest) if current is None else UpdateLease(desired, longest),)
 
 
 def _observe(

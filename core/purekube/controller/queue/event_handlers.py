@@ -32,7 +32,7 @@ class Urgency:
 UrgencyOf: TypeAlias = Callable[[CacheChange], Urgency]
 
 
-def itself(change: CacheChange) -> Iterator[ObjectRef]:
+def same_object(change: CacheChange) -> Iterator[ObjectRef]:
     """Yield the changed object itself as the key."""
     yield change.ref
 
@@ -87,13 +87,13 @@ def verdict_first(change: CacheChange) -> Urgency:
     """Handle a verdict at once, an intermediate report a moment later, together with those that follow it."""
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
-    return Urgency(_begun(change))
+    return Urgency(_has_started(change))
 
 
-def what_is_begun(change: CacheChange) -> Urgency:
+def started_runs_first(change: CacheChange) -> Urgency:
     """Handle an engine's report on a run before runs that have not started."""
-    return Urgency(_begun(change))
+    return Urgency(_has_started(change))
 
 
-def _begun(change: CacheChange) -> Priority:
+def _has_started(change: CacheChange) -> Priority:
     return Priority.BACKGROUND if change.initial else Priority.VERDICT

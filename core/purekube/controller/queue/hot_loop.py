@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 @attrs.frozen
-class HotLoop:
+class HotLoopEvidence:
     """Evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
 
     A repeat is a flap, or a fight with another writer.
@@ -43,7 +43,7 @@ class HotLoopDetector(Generic[K]):
         self._writes = writes
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
-    def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoop | None:
+    def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
         """Record one write of a status with this fingerprint; return the finding if it makes the key hot."""
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
@@ -53,7 +53,7 @@ class HotLoopDetector(Generic[K]):
         if repeats < self._repeats and len(history) < self._writes:
             return None
         del self._history[key]
-        return HotLoop(len(history), repeats, self._window)
+        return HotLoopEvidence(len(history), repeats, self._window)
 
     def _recent(self, key: K, now: float) -> deque[tuple[float, str, int]]:
         """Return the key's writes within the window, and forget older ones of every key."""

@@ -168,14 +168,14 @@ _WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
 
 
 @attrs.frozen
-class _Wanted:
+class _QueuedKey:
     ready_at: float
     priority: Priority
 
-    def merged(self, other: "_Wanted | None") -> "_Wanted":
+    def merged(self, other: "_QueuedKey | None") -> "_QueuedKey":
         if other is None:
             return self
-        return _Wanted(min(self.ready_at, other.ready_at), max(self.priority, other.priority))
+        return _QueuedKey(min(self.ready_at, other.ready_at), max(self.priority, other.priority))
 
 
 class WorkQueue(Generic[K]):
@@ -198,7 +198,7 @@ class WorkQueue(Generic[K]):
         self._levels: dict[Priority, PriorityLevel[K]] = {
             priority: PriorityLevel() for priority in sorted(Priority, reverse=True)
         }
-        self._pending: dict[K, _Wanted] = {}  # every key added and not taken, wherever it waits
+        self._pending: dict[K, _QueuedKey] = {}  # every key added and not taken, wherever it waits
         self._ready: dict[K, Priority] = {}  # those of them that are in a level
         self._delays: list[tuple[float, int, K]] = []  # a heap; entries overtaken by an earlier add are skipped
         self._processing: dict[K, Processing] = {}
@@ -215,14 +215,14 @@ class WorkQueue(Generic[K]):
         if self._closed:
             return False
         self._adds += 1
-        self._want(key, _Wanted(now + after, priority), now)
+        self._want(key, _QueuedKey(now + after, priority), now)
         return True
 
     def wake(self, key: K, now: float) -> None:
         """Make `key` due now if it was added and only waits for its time; otherwise do nothing."""
-        wanted = self._pending.get(key)
-        if wanted is not None and not self._closed:
-            self._want(key, _Wanted(now, wanted.priority), now)
+        desired = self._pending.get(key)
+        if desired is not None and not self._closed:
+            self._want(key, _QueuedKey(now, desired.priority), now)
 
     def take(self, now: float) -> K | None:
         """Return the next key to work on, None if none is ready. The caller must call `done` for it."""
@@ -250,7 +250,7 @@ class WorkQueue(Generic[K]):
         asked_meanwhile = self._pending.pop(key, None)
         delay = self._rate_limiter.delay(key, requeue)
         if delay is not None and not self._closed:
-            asked_meanwhile = _Wanted(now + delay, processing.priority).merged(asked_meanwhile)
+            asked_meanwhile = _QueuedKey(now + delay, processing.priority).merged(asked_meanwhile)
         if asked_meanwhile is not None:
             self._want(key, asked_meanwhile, now)
 
@@ -307,25 +307,25 @@ class WorkQueue(Generic[K]):
         waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
         return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
 
-    def _want(self, key: K, asked: _Wanted, now: float) -> None:
+    def _want(self, key: K, asked: _QueuedKey, now: float) -> None:
         known = self._pending.get(key)
-        wanted = asked.merged(known)
-        if wanted == known:
+        desired = asked.merged(known)
+        if desired == known:
             return
-        self._pending[key] = wanted
+        self._pending[key] = desired
         if key not in self._processing:
-            self._place(key, wanted, now)
+            self._place(key, desired, now)
 
-    def _place(self, key: K, wanted: _Wanted, now: float) -> None:
+    def _place(self, key: K, desired: _QueuedKey, now: float) -> None:
         """Put a pending key where it waits: into its level if its time has come, else among the delayed."""
-        if wanted.ready_at <= now + _SLACK:
-            if self._ready.get(key) is not wanted.priority:
+        if desired.ready_at <= now + _SLACK:
+            if self._ready.get(key) is not desired.priority:
                 self._withdraw(key)
-                self._ready[key] = wanted.priority
-                self._levels[wanted.priority].push(key, self._group_of(key), now)
+                self._ready[key] = desired.priority
+                self._levels[desired.priority].push(key, self._group_of(key), now)
         elif not self._closed:
             self._sequence += 1
-            heapq.heappush(self._delays, (wanted.ready_at, self._sequence, key))
+            heapq.heappush(self._delays, (desired.ready_at, self._sequence, key))
             self._forget_overtaken()
         else:
             del self._pending[key]
@@ -361,10 +361,10 @@ class WorkQueue(Generic[K]):
 
     def _waits(self, key: K, ready_at: float) -> bool:
         """Report whether a heap entry still says when its key is due."""
-        wanted = self._pending.get(key)
+        desired = self._pending.get(key)
         return (
-            wanted is not None
-            and wanted.ready_at == ready_at
+            desired is not None
+            and desired.ready_at == ready_at
             and key not in self._ready
             and key not in self._processing
         )

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from purekube.schema.builtin.openapi import INT64, STRING, STRING_MAP, STRINGS, TIME, items, keyed, obj, whole
+from purekube.schema.builtin.openapi import INT64, STRING, STRING_MAP, STRINGS, TIME, atomic_object, items, keyed, obj
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 _REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
 
-LABEL_SELECTOR: Final = whole(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))
-NODE_SELECTOR_TERM: Final = whole(obj(matchExpressions=items(_REQUIREMENT), matchFields=items(_REQUIREMENT)))
-LOCAL_REFERENCE: Final = whole(obj(name=STRING))
-OBJECT_REFERENCE: Final = whole(
+LABEL_SELECTOR: Final = atomic_object(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))
+NODE_SELECTOR_TERM: Final = atomic_object(obj(matchExpressions=items(_REQUIREMENT), matchFields=items(_REQUIREMENT)))
+LOCAL_REFERENCE: Final = atomic_object(obj(name=STRING))
+OBJECT_REFERENCE: Final = atomic_object(
     obj(
         apiVersion=STRING,
         fieldPath=STRING,
@@ -21,7 +21,7 @@ OBJECT_REFERENCE: Final = whole(
         uid=STRING,
     )
 )
-TYPED_REFERENCE: Final = whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
+TYPED_REFERENCE: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
 
 CONDITIONS: Final = keyed(
     obj(

@@ -6,7 +6,7 @@ from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.common_types import CONDITIONS, OBJECT_REFERENCE
 from purekube.schema.builtin.document import BuiltIn
-from purekube.schema.builtin.openapi import BOOL, BYTES, STRING, STRING_MAP, STRINGS, keyed, obj, table, whole
+from purekube.schema.builtin.openapi import BOOL, BYTES, STRING, STRING_MAP, STRINGS, atomic_object, keyed, obj, table
 
 NAMESPACE: Final = BuiltIn(
     known.NAMESPACE, obj(spec=obj(finalizers=STRINGS), status=obj(phase=STRING, conditions=CONDITIONS))
@@ -19,7 +19,7 @@ SERVICE_ACCOUNT: Final = BuiltIn(
         automountServiceAccountToken=BOOL,
         imagePullSecrets={
             "type": "array",
-            "items": whole(obj(name=STRING)),
+            "items": atomic_object(obj(name=STRING)),
             "x-kubernetes-patch-merge-key": "name",
         },
         secrets=keyed({**OBJECT_REFERENCE, "required": ["name"]}, "name"),

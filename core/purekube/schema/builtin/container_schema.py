@@ -10,6 +10,7 @@ from purekube.schema.builtin.openapi import (
     QUANTITY,
     STRING,
     STRINGS,
+    atomic_object,
     choice,
     defaulted,
     items,
@@ -17,7 +18,6 @@ from purekube.schema.builtin.openapi import (
     obj,
     table,
     unique,
-    whole,
 )
 
 QUANTITIES: Final = table(QUANTITY)
@@ -25,9 +25,9 @@ RESOURCES: Final = obj(
     claims=keyed(obj("name", name=STRING, request=STRING), "name"), limits=QUANTITIES, requests=QUANTITIES
 )
 
-_KEY_SELECTOR: Final = whole(obj("key", key=STRING, name=STRING, optional=BOOL))
-FIELD_SELECTOR: Final = whole(obj("fieldPath", apiVersion=STRING, fieldPath=STRING))
-RESOURCE_SELECTOR: Final = whole(obj("resource", containerName=STRING, divisor=QUANTITY, resource=STRING))
+_KEY_SELECTOR: Final = atomic_object(obj("key", key=STRING, name=STRING, optional=BOOL))
+FIELD_SELECTOR: Final = atomic_object(obj("fieldPath", apiVersion=STRING, fieldPath=STRING))
+RESOURCE_SELECTOR: Final = atomic_object(obj("resource", containerName=STRING, divisor=QUANTITY, resource=STRING))
 _ENV: Final = obj(
     "name",
     name=STRING,
@@ -37,7 +37,9 @@ _ENV: Final = obj(
         secretKeyRef=_KEY_SELECTOR,
         fieldRef=FIELD_SELECTOR,
         resourceFieldRef=RESOURCE_SELECTOR,
-        fileKeyRef=whole(obj("key", "path", "volumeName", key=STRING, optional=BOOL, path=STRING, volumeName=STRING)),
+        fileKeyRef=atomic_object(
+            obj("key", "path", "volumeName", key=STRING, optional=BOOL, path=STRING, volumeName=STRING)
+        ),
     ),
 )
 _ENV_FROM: Final = obj(

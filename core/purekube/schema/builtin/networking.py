@@ -12,12 +12,12 @@ from purekube.schema.builtin.openapi import (
     STRING,
     STRING_MAP,
     STRINGS,
+    atomic_object,
     choice,
     defaulted,
     items,
     keyed,
     obj,
-    whole,
 )
 
 _PORT: Final = obj(
@@ -64,7 +64,7 @@ SERVICE: Final = BuiltIn(
             loadBalancerSourceRanges=STRINGS,
             ports=keyed(_PORT, "port", "protocol", patch_key="port"),
             publishNotReadyAddresses=BOOL,
-            selector=whole(STRING_MAP),
+            selector=atomic_object(STRING_MAP),
             sessionAffinity=choice("None", "ClientIP"),
             sessionAffinityConfig=obj(clientIP=obj(timeoutSeconds=INT32)),
             trafficDistribution=STRING,

@@ -65,7 +65,7 @@ def table(schema: OpenApi) -> OpenApi:
     return {"type": "object", "additionalProperties": schema}
 
 
-def whole(schema: OpenApi) -> OpenApi:
+def atomic_object(schema: OpenApi) -> OpenApi:
     """Return the schema of an atomic object (`x-kubernetes-map-type: atomic`)."""
     return {**schema, "x-kubernetes-map-type": "atomic"}
 
@@ -77,11 +77,11 @@ def defaulted(schema: OpenApi, value: Any) -> OpenApi:
 
 def choice(*values: str, default: str = "") -> OpenApi:
     """Return the schema of a string out of a closed set."""
-    out: dict[str, Any] = {"type": "string", "enum": _listed(values)}
+    out: dict[str, Any] = {"type": "string", "enum": _to_list(values)}
     return {**out, "default": default} if default else out
 
 
-def _listed(values: Sequence[str]) -> list[str]:
+def _to_list(values: Sequence[str]) -> list[str]:
     return list(values)
 
 

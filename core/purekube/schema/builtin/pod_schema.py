@@ -22,13 +22,13 @@ from purekube.schema.builtin.openapi import (
     STRING_MAP,
     STRINGS,
     TIME,
+    atomic_object,
     choice,
     defaulted,
     items,
     keyed,
     merging,
     obj,
-    whole,
 )
 from purekube.schema.builtin.volume_schema import VOLUME
 
@@ -65,7 +65,7 @@ _NODE_AFFINITY: Final = obj(
     preferredDuringSchedulingIgnoredDuringExecution=items(
         obj("weight", "preference", preference=NODE_SELECTOR_TERM, weight=INT32)
     ),
-    requiredDuringSchedulingIgnoredDuringExecution=whole(
+    requiredDuringSchedulingIgnoredDuringExecution=atomic_object(
         obj("nodeSelectorTerms", nodeSelectorTerms=items(NODE_SELECTOR_TERM))
     ),
 )
@@ -102,10 +102,10 @@ POD_SPEC: Final = obj(
     hostUsers=BOOL,
     hostname=STRING,
     hostnameOverride=STRING,
-    imagePullSecrets=keyed(whole(obj(name=defaulted(STRING, ""))), "name"),
+    imagePullSecrets=keyed(atomic_object(obj(name=defaulted(STRING, ""))), "name"),
     initContainers=keyed(CONTAINER, "name"),
     nodeName=STRING,
-    nodeSelector=whole(STRING_MAP),
+    nodeSelector=atomic_object(STRING_MAP),
     os=obj("name", name=STRING),
     overhead=QUANTITIES,
     preemptionPolicy=STRING,

@@ -5,13 +5,15 @@ from typing import Final
 from purekube.apimachinery import resources as known
 from purekube.schema.builtin.common_types import LABEL_SELECTOR
 from purekube.schema.builtin.document import BuiltIn
-from purekube.schema.builtin.openapi import STRING, STRINGS, items, obj, whole
+from purekube.schema.builtin.openapi import STRING, STRINGS, atomic_object, items, obj
 
 _RULES: Final = items(
     obj("verbs", apiGroups=STRINGS, nonResourceURLs=STRINGS, resourceNames=STRINGS, resources=STRINGS, verbs=STRINGS)
 )
-_ROLE_REF: Final = whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
-_SUBJECTS: Final = items(whole(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING)))
+_ROLE_REF: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
+_SUBJECTS: Final = items(
+    atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING))
+)
 ROLE: Final = BuiltIn(known.ROLE, obj(rules=_RULES))
 CLUSTER_ROLE: Final = BuiltIn(
     known.CLUSTER_ROLE,

@@ -102,7 +102,7 @@ class Head:
 
 
 @attrs.frozen
-class Part:
+class PayloadChunk:
     """One chunk of a payload."""
 
     name: str
@@ -128,7 +128,7 @@ class ForeignSecret:
     why: str
 
 
-RecordSecret: TypeAlias = Head | Part | CorruptSecret | ForeignSecret
+RecordSecret: TypeAlias = Head | PayloadChunk | CorruptSecret | ForeignSecret
 
 
 def head_name(job_id: str) -> str:
@@ -186,7 +186,7 @@ def read_record(secret: Manifest) -> RecordSecret:
             return _read_head(secret, name)
         case "part":
             try:
-                return Part(name, value_of(secret, _PART))
+                return PayloadChunk(name, value_of(secret, _PART))
             except ValueError as error:
                 return CorruptSecret(name, str(error))
         case _:

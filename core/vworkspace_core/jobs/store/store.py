@@ -70,7 +70,7 @@ class KubeJobStore:
         secrets = await self._all()
         self._tombstones.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
         contents = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
-        parts = {part.name: part.content for part in contents if isinstance(part, codec.Part)}
+        parts = {part.name: part.content for part in contents if isinstance(part, codec.PayloadChunk)}
         heads = sorted((head for head in contents if isinstance(head, codec.Head)), key=lambda head: head.order)
         self._order = max((head.order for head in heads), default=0)
         records = [codec.record_of(head, parts) for head in heads if await self._is_open(head)]

@@ -34,7 +34,7 @@ from vworkspace_core.operations.contract import (
     always,
 )
 from vworkspace_core.operations.identity import parameters_of, target_of, target_ref
-from vworkspace_core.operations.parameter_schemas import SEMVER, about, record
+from vworkspace_core.operations.parameter_schemas import SEMVER, record, with_description
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
@@ -207,7 +207,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
     override = target.status.release_override
     if override is None or override.uid != operation.metadata.uid:
         if _is_true(_conditions(target), Type.BLOCKED):
-            return _BLOCKED, _told(_conditions(target)[Type.BLOCKED])
+            return _BLOCKED, _reason_and_message(_conditions(target)[Type.BLOCKED])
         return _WAITING, "waiting for the target to take it up"
     return _judged(_conditions(target))
 
@@ -220,7 +220,7 @@ def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
         return _FORBIDDEN, degraded.message
     for kind, row in ((Type.SUSPENDED, _SUSPENDED), (Type.BLOCKED, _BLOCKED)):
         if _is_true(conditions, kind):
-            return row, _told(conditions[kind])
+            return row, _reason_and_message(conditions[kind])
     if ready is None:
         return _WAITING, ""
     match (ready.status, ready.reason):
@@ -234,7 +234,7 @@ def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
             return _WAITING, ready.message
 
 
-def _told(condition: Condition) -> str:
+def _reason_and_message(condition: Condition) -> str:
     return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
 
 
@@ -271,8 +271,10 @@ ENGINE: Final = Engine(
             {
                 **record(
                     (),
-                    targetVersion=about("The chart version to go to.", SEMVER),
-                    valuesPatch=about("Merge patch over the values; no secret material.", {"type": "object"}),
+                    targetVersion=with_description("The chart version to go to.", SEMVER),
+                    valuesPatch=with_description(
+                        "Merge patch over the values; no secret material.", {"type": "object"}
+                    ),
                 ),
                 "minProperties": 1,
             },

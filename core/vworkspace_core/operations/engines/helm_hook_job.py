@@ -43,7 +43,7 @@ from vworkspace_core.operations.engines.job import (
 from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, remedy_of_pods
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
 from vworkspace_core.operations.identity import engine_manifest, parameters_of, target_of
-from vworkspace_core.operations.parameter_schemas import NAME, about, record
+from vworkspace_core.operations.parameter_schemas import NAME, record, with_description
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 from vworkspace_core.operations.targets import is_ready
@@ -120,7 +120,7 @@ def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> Obj
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
-    hook = _found(operation, target, context)
+    hook = _find_hook(operation, target, context)
     if hook.missing:
         # Flux records a release that it is changing in two steps: that is no reason to give up.
         ready = is_ready(target)
@@ -137,7 +137,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     )
 
 
-def _found(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
+def _find_hook(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
     """Find the hook, at most once per decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
@@ -204,7 +204,7 @@ def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    hook = _found(operation, target, context).spec
+    hook = _find_hook(operation, target, context).spec
     manifest = engine_manifest(JOB, operation, target, context)
     template = hook["template"]
     meta = {"labels": {**_labels(template), **manifest["metadata"]["labels"]}}
@@ -264,7 +264,7 @@ ENGINE: Final = Engine(
     templates=(
         EngineTemplate(
             OperationType.MIGRATION,
-            record(("hookName",), hookName=about("The chart's Job hook that is run once more.", NAME)),
+            record(("hookName",), hookName=with_description("The chart's Job hook that is run once more.", NAME)),
             example={"hookName": "nextcloud-db-migrate"},
             refused=({"hookName": "no-such-hook"},),
             needs_ready_target=True,

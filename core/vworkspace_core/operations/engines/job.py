@@ -27,7 +27,7 @@ from vworkspace_core.operations.contract import (
 from vworkspace_core.operations.engines.job_pods import (
     PODS_ACCESS,
     TROUBLES,
-    end_told,
+    end_from_events,
     listings,
     remedy_of_pods,
     trouble_of,
@@ -40,9 +40,9 @@ from vworkspace_core.operations.parameter_schemas import (
     SECONDS,
     TEXT,
     ParameterSchema,
-    about,
-    listed,
+    list_schema,
     record,
+    with_description,
 )
 from vworkspace_core.operations.pods import account_problem, image_problem
 from vworkspace_core.operations.settings import RUNNER
@@ -107,15 +107,15 @@ def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Prob
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     manifest = engine_manifest(JOB, operation, target, context)
     spec: dict[str, Any] = {
-        "backoffLimit": given.get("backoffLimit", 0),
+        "backoffLimit": parameters.get("backoffLimit", 0),
         "ttlSecondsAfterFinished": KEPT_SECONDS,
-        "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(given)},
+        "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(parameters)},
     }
-    if "timeoutSeconds" in given:
-        spec["activeDeadlineSeconds"] = given["timeoutSeconds"]
+    if "timeoutSeconds" in parameters:
+        spec["activeDeadlineSeconds"] = parameters["timeoutSeconds"]
     return (EngineObject(JOB, {**manifest, "spec": spec}),)
 
 
@@ -209,7 +209,7 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
     """Return the end of a Job that was removed before it was seen, from its Events; None if they do not say."""
     known = operation.status.engine_ref
-    end = end_told(known.uid, objects) if known is not None else None
+    end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
         return None
     succeeded, reason, text = end
@@ -236,8 +236,8 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 def _needs_seconds(operation: Operation) -> int:
     """Return a minute more than the Job may take, so that it ends on its own first."""
-    given = parameters_of(operation).get("timeoutSeconds")
-    return given + 60 if isinstance(given, int) else 0
+    timeout_seconds = parameters_of(operation).get("timeoutSeconds")
+    return timeout_seconds + 60 if isinstance(timeout_seconds, int) else 0
 
 
 _KEY: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._a-zA-Z0-9]+$"}
@@ -253,9 +253,9 @@ _AMOUNT: Final[ParameterSchema] = {"type": "string", "maxLength": 16, "pattern":
 _AMOUNTS: Final = record((), cpu=_AMOUNT, memory=_AMOUNT)
 _JOB: Final = record(
     ("image",),
-    image=about("Image of the one container; limited where the cluster allows only some.", IMAGE),
-    command=about("Its entry point, as a list: no shell is put around it.", listed(TEXT)),
-    args=about("Its arguments.", listed(TEXT)),
+    image=with_description("Image of the one container; limited where the cluster allows only some.", IMAGE),
+    command=with_description("Its entry point, as a list: no shell is put around it.", list_schema(TEXT)),
+    args=with_description("Its arguments.", list_schema(TEXT)),
     env={
         "description": "Environment: a map of names to values, or a list of `name` with `value` or with `valueFrom`"
         " (`secretKeyRef` or `configMapKeyRef`: `name`, `key`). Secrets come by reference only.",
@@ -266,19 +266,21 @@ _JOB: Final = record(
         "maxProperties": 256,
         "maxItems": 256,
     },
-    envFrom=about(
+    envFrom=with_description(
         "Whole Secrets (`secretRef: {name}`) or ConfigMaps (`configMapRef: {name}`) as environment.",
-        listed({**record((), secretRef=_NAMED, configMapRef=_NAMED, prefix=ENV_NAME), "minProperties": 1}, most=16),
+        list_schema(
+            {**record((), secretRef=_NAMED, configMapRef=_NAMED, prefix=ENV_NAME), "minProperties": 1}, most=16
+        ),
     ),
-    resources=about(
+    resources=with_description(
         "CPU and memory of the container, as `requests` and `limits`; small ones unless given.",
         record((), requests=_AMOUNTS, limits=_AMOUNTS),
     ),
-    serviceAccountName=about(
+    serviceAccountName=with_description(
         "Another service account than `vworkspace-operation-runner`; the cluster has to allow it.", NAME
     ),
-    timeoutSeconds=about("`activeDeadlineSeconds` of the Job.", SECONDS),
-    backoffLimit=about(
+    timeoutSeconds=with_description("`activeDeadlineSeconds` of the Job.", SECONDS),
+    backoffLimit=with_description(
         "How often a failed pod is replaced; 0 unless given.", {"type": "integer", "minimum": 0, "maximum": 10}
     ),
 )

@@ -144,7 +144,7 @@ def _moment(event: Manifest) -> tuple[str, str]:
     return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
 
 
-def end_told(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
+def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
     """Return how a vanished object ended, by its Events: success, reason and text; None if unknown.
 
     `ends` maps the reasons that report an end to whether it is a success; by default those of a Job.

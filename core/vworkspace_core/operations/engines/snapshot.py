@@ -39,7 +39,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
-from vworkspace_core.operations.parameter_schemas import ACCESS_MODES, NAME, QUANTITY, about, record
+from vworkspace_core.operations.parameter_schemas import ACCESS_MODES, NAME, QUANTITY, record, with_description
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -134,8 +134,8 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=True)
-    given = parameters_of(operation)
-    manifest["spec"] = _snapshot_spec(given) if is_backup(operation) else _claim_spec(given)
+    parameters = parameters_of(operation)
+    manifest["spec"] = _snapshot_spec(parameters) if is_backup(operation) else _claim_spec(parameters)
     return (EngineObject(kind, manifest),)
 
 
@@ -223,8 +223,10 @@ ENGINE: Final = Engine(
             OperationType.BACKUP,
             record(
                 ("pvc",),
-                pvc=about("The PersistentVolumeClaim to snapshot.", NAME),
-                snapshotClassName=about("The VolumeSnapshotClass; the cluster's default unless given.", NAME),
+                pvc=with_description("The PersistentVolumeClaim to snapshot.", NAME),
+                snapshotClassName=with_description(
+                    "The VolumeSnapshotClass; the cluster's default unless given.", NAME
+                ),
             ),
             example={"pvc": "nextcloud-data", "snapshotClassName": "csi"},
             refused=({"pvc": "../etc"},),
@@ -233,10 +235,10 @@ ENGINE: Final = Engine(
             OperationType.RESTORE,
             record(
                 ("snapshotName", "size"),
-                snapshotName=about("The VolumeSnapshot to restore, in the same namespace.", NAME),
-                size=about("Size of the new claim, at least the snapshot's.", QUANTITY),
-                storageClassName=about("Its storage class; the cluster's default unless given.", NAME),
-                accessModes=about("Its access modes; `ReadWriteOnce` unless given.", ACCESS_MODES),
+                snapshotName=with_description("The VolumeSnapshot to restore, in the same namespace.", NAME),
+                size=with_description("Size of the new claim, at least the snapshot's.", QUANTITY),
+                storageClassName=with_description("Its storage class; the cluster's default unless given.", NAME),
+                accessModes=with_description("Its access modes; `ReadWriteOnce` unless given.", ACCESS_MODES),
             ),
             example={"snapshotName": "before-upgrade", "size": "10Gi"},
             refused=({"snapshotName": "gone"}, {"size": "-1Gi"}),

@@ -24,7 +24,7 @@ from vworkspace_core.api.labels import (
     MANAGED_BY,
     MANAGED_BY_VALUE,
     VELERO_PEERS,
-    namespace_is_gated,
+    namespace_is_managed,
     velero_peers,
 )
 from vworkspace_core.api.operation import LogsRef, Operation, OperationType
@@ -47,7 +47,16 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
-from vworkspace_core.operations.parameter_schemas import DURATION, LABEL, NAME, RESOURCE, about, listed, mapped, record
+from vworkspace_core.operations.parameter_schemas import (
+    DURATION,
+    LABEL,
+    NAME,
+    RESOURCE,
+    list_schema,
+    mapped,
+    record,
+    with_description,
+)
 from vworkspace_core.operations.settings import OperationSettings
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -125,12 +134,12 @@ _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 
 def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[ObjectRef, ...]:
-    given = parameters_of(operation)
-    names = {name for _, name in _named_namespaces(given)} - {target.metadata.namespace}
+    parameters = parameters_of(operation)
+    names = {name for _, name in _named_namespaces(parameters)} - {target.metadata.namespace}
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
     if is_backup(operation):
-        return (*namespaces, *_snapshot_class(given))
-    return (*namespaces, ObjectRef(VELERO_BACKUP, settings.velero_namespace, given["backupName"]))
+        return (*namespaces, *_snapshot_class(parameters))
+    return (*namespaces, ObjectRef(VELERO_BACKUP, settings.velero_namespace, parameters["backupName"]))
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -151,8 +160,8 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     problems = _backup_problems if is_backup(operation) else _restore_problems
-    given = parameters_of(operation)
-    all_problems = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
+    parameters = parameters_of(operation)
+    all_problems = [*_namespace_problems(parameters, target, context.objects), *problems(operation, target, context)]
     return (
         EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(all_problems))))
         if all_problems
@@ -167,7 +176,7 @@ def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, o
         namespace = objects.get(ObjectRef(NAMESPACE, None, name))
         if name == ours:
             continue
-        if not namespace_is_gated(namespace):
+        if not namespace_is_managed(namespace):
             yield Problem(path, f"namespace {name} is not one the operator may act in")
         elif ours not in velero_peers(namespace):
             yield Problem(
@@ -178,19 +187,19 @@ def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, o
 
 
 def _backup_problems(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     try:
-        too_long = seconds_with_days(given.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
+        too_long = seconds_with_days(parameters.get("retention", "1s")) > LONGEST_RETENTION_DAYS * 86_400
     except ValueError as error:
         yield Problem(f"{_PATH}.retention", str(error))
     else:
         if too_long:
-            message = f"must be at most {LONGEST_RETENTION_DAYS}d, which are ten years, not {given['retention']}"
+            message = f"must be at most {LONGEST_RETENTION_DAYS}d, which are ten years, not {parameters['retention']}"
             yield Problem(f"{_PATH}.retention", message)
-    for i, resource in enumerate(given.get("includedResources", ())):
+    for i, resource in enumerate(parameters.get("includedResources", ())):
         if resource in _OURS or resource in ("operations", "applicationinstances"):
             yield Problem(index(f"{_PATH}.includedResources", i), "the operator's own kinds are never in a backup")
-    for ref in _snapshot_class(given):
+    for ref in _snapshot_class(parameters):
         if not get_path(context.objects.get(ref), "driver"):
             yield Problem(f"{_PATH}.snapshotClassName", f"there is no VolumeSnapshotClass {ref.name}")
 
@@ -250,14 +259,14 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     manifest = engine_manifest(
         kind, operation, target, context, namespace=context.settings.velero_namespace, holds_data=True
     )
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     if is_backup(operation):
-        manifest["spec"] = _backup_spec(given, target)
-        for ref in _snapshot_class(given):
+        manifest["spec"] = _backup_spec(parameters, target)
+        for ref in _snapshot_class(parameters):
             driver = get_path(context.objects.get(ref), "driver")
             manifest["metadata"]["annotations"] = {f"velero.io/csi-volumesnapshot-class_{driver}": ref.name}
     else:
-        manifest["spec"] = _restore_spec(given, target)
+        manifest["spec"] = _restore_spec(parameters, target)
     return (EngineObject(kind, manifest),)
 
 
@@ -356,23 +365,25 @@ ENGINE: Final = Engine(
             OperationType.BACKUP,
             record(
                 (),
-                retention=about(
+                retention=with_description(
                     "How long Velero keeps the backup, such as `30d` or `720h`, at most `3650d`; Velero's own default"
                     " unless given.",
                     DURATION,
                 ),
-                storageLocation=about("The BackupStorageLocation; Velero's default unless given.", NAME),
-                snapshotClassName=about("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
-                includeNamespaces=about(
+                storageLocation=with_description("The BackupStorageLocation; Velero's default unless given.", NAME),
+                snapshotClassName=with_description("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
+                includeNamespaces=with_description(
                     "Namespaces to back up instead of the target's; each other one has to be gated and to agree, by its"
                     " annotation `ops.vworkspace.io/velero-peers`.",
-                    {**listed(LABEL), "minItems": 1},
+                    {**list_schema(LABEL), "minItems": 1},
                 ),
-                includedResources=about("Only these resources; never the operator's own kinds.", listed(RESOURCE)),
-                excludedResources=about(
-                    "Not these resources; the operator's own kinds are left out anyway.", listed(RESOURCE)
+                includedResources=with_description(
+                    "Only these resources; never the operator's own kinds.", list_schema(RESOURCE)
                 ),
-                snapshotVolumes=about(
+                excludedResources=with_description(
+                    "Not these resources; the operator's own kinds are left out anyway.", list_schema(RESOURCE)
+                ),
+                snapshotVolumes=with_description(
                     "Whether volumes are snapshotted; Velero's own default unless given.", {"type": "boolean"}
                 ),
             ),
@@ -388,16 +399,16 @@ ENGINE: Final = Engine(
             OperationType.RESTORE,
             record(
                 ("backupName",),
-                backupName=about(
+                backupName=with_description(
                     "The Backup to restore from; it has to be one of this application, by name and namespace.", NAME
                 ),
-                namespaceMapping=about(
+                namespaceMapping=with_description(
                     "From the namespaces in the backup to those to restore into; each other than the target's own has"
                     " to be gated and to agree, by its annotation `ops.vworkspace.io/velero-peers`.",
                     {**mapped(LABEL, LABEL), "minProperties": 1},
                 ),
-                restorePVs=about("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
-                existingResourcePolicy=about(
+                restorePVs=with_description("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
+                existingResourcePolicy=with_description(
                     "What happens to objects that exist: left as they are, or updated.", {"enum": ["none", "update"]}
                 ),
             ),

@@ -28,7 +28,15 @@ from vworkspace_core.operations.contract import (
     is_backup,
 )
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
-from vworkspace_core.operations.parameter_schemas import COUNT, CRON, NAME, PERIOD, ParameterSchema, about, record
+from vworkspace_core.operations.parameter_schemas import (
+    COUNT,
+    CRON,
+    NAME,
+    PERIOD,
+    ParameterSchema,
+    record,
+    with_description,
+)
 
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 
@@ -91,18 +99,18 @@ def _is_recurring(operation: Operation) -> bool:
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     """Return the object; a destination holds restored data, so no owner whose deletion would delete it."""
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))
-    trigger = {"schedule": given["schedule"]} if "schedule" in given else {"manual": operation.metadata.uid}
-    restic: dict[str, Any] = {"repository": given["repository"]}
+    trigger = {"schedule": parameters["schedule"]} if "schedule" in parameters else {"manual": operation.metadata.uid}
+    restic: dict[str, Any] = {"repository": parameters["repository"]}
     if is_backup(operation):
-        restic["copyMethod"] = given.get("copyMethod", "Snapshot")
-        if "retain" in given:
-            restic["retain"] = dict(given["retain"])
-        manifest["spec"] = {"sourcePVC": given["source"], "trigger": trigger, "restic": restic}
+        restic["copyMethod"] = parameters.get("copyMethod", "Snapshot")
+        if "retain" in parameters:
+            restic["retain"] = dict(parameters["retain"])
+        manifest["spec"] = {"sourcePVC": parameters["source"], "trigger": trigger, "restic": restic}
     else:
-        restic |= {"copyMethod": given.get("copyMethod", "Direct"), "destinationPVC": given["destination"]}
+        restic |= {"copyMethod": parameters.get("copyMethod", "Direct"), "destinationPVC": parameters["destination"]}
         manifest["spec"] = {"trigger": trigger, "restic": restic}
     return (EngineObject(kind, manifest),)
 
@@ -197,13 +205,13 @@ ENGINE: Final = Engine(
             OperationType.BACKUP,
             record(
                 ("source", "repository"),
-                source=about("The PersistentVolumeClaim to back up.", NAME),
-                repository=about("The Secret with restic's repository and password.", NAME),
-                copyMethod=about(
+                source=with_description("The PersistentVolumeClaim to back up.", NAME),
+                repository=with_description("The Secret with restic's repository and password.", NAME),
+                copyMethod=with_description(
                     "How the claim is read; `Snapshot` unless given.", {"enum": ["Direct", "Clone", "Snapshot"]}
                 ),
-                schedule=about("Cron expression: the Operation then goes on until it is cancelled.", CRON),
-                retain=about("What restic keeps.", _RETAIN),
+                schedule=with_description("Cron expression: the Operation then goes on until it is cancelled.", CRON),
+                retain=with_description("What restic keeps.", _RETAIN),
             ),
             example={"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
             refused=({"schedule": "sometimes"},),
@@ -212,9 +220,11 @@ ENGINE: Final = Engine(
             OperationType.RESTORE,
             record(
                 ("destination", "repository"),
-                destination=about("The PersistentVolumeClaim to restore into.", NAME),
-                repository=about("The Secret with restic's repository and password.", NAME),
-                copyMethod=about("How it is written; `Direct` unless given.", {"enum": ["Direct", "Snapshot"]}),
+                destination=with_description("The PersistentVolumeClaim to restore into.", NAME),
+                repository=with_description("The Secret with restic's repository and password.", NAME),
+                copyMethod=with_description(
+                    "How it is written; `Direct` unless given.", {"enum": ["Direct", "Snapshot"]}
+                ),
             ),
             example={"destination": "nextcloud-data", "repository": "restic"},
             refused=({"copyMethod": "Clone"},),

@@ -26,9 +26,9 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
-from vworkspace_core.operations.engines.job_pods import EVENTS_ACCESS, end_told, listings
+from vworkspace_core.operations.engines.job_pods import EVENTS_ACCESS, end_from_events, listings
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
-from vworkspace_core.operations.parameter_schemas import ARGUMENT, ARGUMENT_NAME, NAME, about, mapped, record
+from vworkspace_core.operations.parameter_schemas import ARGUMENT, ARGUMENT_NAME, NAME, mapped, record, with_description
 from vworkspace_core.operations.settings import RUNNER
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
@@ -68,17 +68,17 @@ TABLE: Final = (
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    given = parameters_of(operation)
+    parameters = parameters_of(operation)
     # The operator sets the run's target: a parameter of the same name cannot replace it.
     arguments = {
-        **given.get("workflowTemplateParameters", {}),
+        **parameters.get("workflowTemplateParameters", {}),
         "targetName": target.metadata.name,
         "targetNamespace": target.metadata.namespace,
     }
     deadline = operation.spec.timeout_seconds or context.settings.timeout_seconds.get("workflow", _TIMEOUT)
     manifest = engine_manifest(WORKFLOW, operation, target, context)
     manifest["spec"] = {
-        "workflowTemplateRef": {"name": given["workflowTemplate"]},
+        "workflowTemplateRef": {"name": parameters["workflowTemplate"]},
         "arguments": {"parameters": [{"name": name, "value": _text(value)} for name, value in arguments.items()]},
         "serviceAccountName": RUNNER,
         "activeDeadlineSeconds": deadline,
@@ -154,10 +154,10 @@ def _title(node: Mapping[str, Any]) -> str:
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the workflow's output parameters, redacted and cut."""
-    given = get_path(status, "outputs", "parameters") or ()
+    parameters = get_path(status, "outputs", "parameters") or ()
     outputs = {
         str(get_path(parameter, "name")): str(get_path(parameter, "value"))[:_LONGEST_OUTPUT]
-        for parameter in given
+        for parameter in parameters
         if get_path(parameter, "value") is not None
     }
     return {"parameters": redact(dict(list(outputs.items())[:_MOST_OUTPUTS]))} if outputs else {}
@@ -173,7 +173,7 @@ def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
 
 def _final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
     known = operation.status.engine_ref
-    end = None if known is None else end_told(known.uid, objects, _ENDS)
+    end = None if known is None else end_from_events(known.uid, objects, _ENDS)
     if known is None or end is None:
         return None
     succeeded, reason, text = end
@@ -188,8 +188,8 @@ def _final_status(operation: Operation, objects: Objects) -> EngineStatus | None
 
 _WORKFLOW: Final = record(
     ("workflowTemplate",),
-    workflowTemplate=about("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
-    workflowTemplateParameters=about(
+    workflowTemplate=with_description("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
+    workflowTemplateParameters=with_description(
         "Arguments of the workflow; `targetName` and `targetNamespace` are added, and win.",
         mapped(ARGUMENT_NAME, ARGUMENT),
     ),

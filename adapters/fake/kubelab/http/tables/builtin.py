@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from kubelab.model.records import GroupResource
-from kubelab.model.resources import Column
+from kubelab.model.resources import PrinterColumn
 from purekube.apimachinery.durations import age, human_duration
 from purekube.apimachinery.manifest import get_path
 
@@ -22,15 +22,15 @@ class TableOf:
     With `named` the column of the name precedes them.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     cells: Cells
     named: bool = True
 
 
-def _columns(*names: str) -> tuple[Column, ...]:
+def _columns(*names: str) -> tuple[PrinterColumn, ...]:
     """Return columns by their names; a name with the prefix `+` is shown only in the wide form."""
     return tuple(
-        Column(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
+        PrinterColumn(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
         for name in names
     )
 
@@ -64,8 +64,8 @@ def _definition(manifest: Manifest, now: datetime) -> list[Any]:
 
 
 def _deployment(manifest: Manifest, now: datetime) -> list[Any]:
-    wanted, status = get_path(manifest, "spec", "replicas"), manifest.get("status") or {}
-    ready = f"{status.get('readyReplicas', 0)}/{wanted or 0}"
+    desired, status = get_path(manifest, "spec", "replicas"), manifest.get("status") or {}
+    ready = f"{status.get('readyReplicas', 0)}/{desired or 0}"
     return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0), _created(manifest, now)]
 
 
@@ -76,9 +76,9 @@ def _stateful_set(manifest: Manifest, now: datetime) -> list[Any]:
 
 def _job(manifest: Manifest, now: datetime) -> list[Any]:
     done = get_path(manifest, "status", "succeeded") or 0
-    wanted = get_path(manifest, "spec", "completions")
+    desired = get_path(manifest, "spec", "completions")
     parallel = get_path(manifest, "spec", "parallelism") or 1
-    completions = f"{done}/{wanted}" if wanted is not None else f"{done}/1 of {parallel}"
+    completions = f"{done}/{desired}" if desired is not None else f"{done}/1 of {parallel}"
     return [_job_status(manifest), completions, _job_duration(manifest, now), _created(manifest, now)]
 
 

@@ -60,10 +60,10 @@ def _step(match: re.Match[str]) -> Step:
     return _filter(groups["path"], groups["op"], _literal(groups["value"]))
 
 
-def _filter(path: str, operator: str, wanted: Any) -> Step:
+def _filter(path: str, operator: str, desired: Any) -> Step:
     def step(value: Any) -> Iterator[Any]:
         for item in _members(value):
-            if (wanted in find(path, item)) is (operator == "=="):
+            if (desired in find(path, item)) is (operator == "=="):
                 yield item
 
     return step

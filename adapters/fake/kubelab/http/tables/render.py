@@ -7,7 +7,7 @@ from typing import Any, Final
 from kubelab.http.tables.builtin import BUILTIN_TABLES
 from kubelab.http.tables.jsonpath import find
 from kubelab.model.records import encode
-from kubelab.model.resources import Column, Resource
+from kubelab.model.resources import PrinterColumn, ServedResource
 from purekube.apimachinery.durations import age
 
 INCLUDE: Final = ("Metadata", "None", "Object")
@@ -25,11 +25,11 @@ _NAME: Final = {
     ),
     "priority": 0,
 }
-_AGE: Final = (Column("Age", "date", ".metadata.creationTimestamp"),)
-_CREATED: Final = (Column("Created At", "string", ".metadata.creationTimestamp"),)
+_AGE: Final = (PrinterColumn("Age", "date", ".metadata.creationTimestamp"),)
+_CREATED: Final = (PrinterColumn("Created At", "string", ".metadata.creationTimestamp"),)
 
 
-def table_columns(resource: Resource) -> list[dict[str, Any]]:
+def table_columns(resource: ServedResource) -> list[dict[str, Any]]:
     """Return the `columnDefinitions` of a resource's tables."""
     own = BUILTIN_TABLES.get(resource.storage)
     definitions = [_definition(column) for column in (own.columns if own else _columns(resource))]
@@ -37,7 +37,11 @@ def table_columns(resource: Resource) -> list[dict[str, Any]]:
 
 
 def table(
-    resource: Resource, manifests: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], include: str, now: datetime
+    resource: ServedResource,
+    manifests: Iterable[Mapping[str, Any]],
+    metadata: Mapping[str, Any],
+    include: str,
+    now: datetime,
 ) -> dict[str, Any]:
     """Return a Table of `manifests`; `metadata` is that of the list, `include` one of `INCLUDE`."""
     return {
@@ -54,7 +58,7 @@ def partial(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": manifest["metadata"]}
 
 
-def _row(resource: Resource, manifest: Mapping[str, Any], include: str, now: datetime) -> dict[str, Any]:
+def _row(resource: ServedResource, manifest: Mapping[str, Any], include: str, now: datetime) -> dict[str, Any]:
     own = BUILTIN_TABLES.get(resource.storage)
     cells = own.cells(manifest, now) if own else [_cell(column, manifest, now) for column in _columns(resource)]
     named = own is None or own.named
@@ -66,13 +70,13 @@ def _row(resource: Resource, manifest: Mapping[str, Any], include: str, now: dat
     return row
 
 
-def _columns(resource: Resource) -> tuple[Column, ...]:
+def _columns(resource: ServedResource) -> tuple[PrinterColumn, ...]:
     if resource.columns:
         return resource.columns
     return _AGE if resource.custom else _CREATED
 
 
-def _definition(column: Column) -> dict[str, Any]:
+def _definition(column: PrinterColumn) -> dict[str, Any]:
     described = column.description or f"Custom resource definition column (in JSONPath format): {column.path}"
     return {
         "name": column.name,
@@ -83,7 +87,7 @@ def _definition(column: Column) -> dict[str, Any]:
     }
 
 
-def _cell(column: Column, manifest: Mapping[str, Any], now: datetime) -> Any:
+def _cell(column: PrinterColumn, manifest: Mapping[str, Any], now: datetime) -> Any:
     """Return the cell's value in the column's type; None if it is absent or of another type."""
     matches = find(column.path, manifest)
     value = matches[0] if matches else None

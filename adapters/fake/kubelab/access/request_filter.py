@@ -1,0 +1,143 @@
+"""The gate around every request: authorization and checks of what is served before it, the audit log after it."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar, assert_never
+
+from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.access.authorization import Authorize, attributes_of, denied
+from kubelab.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from kubelab.model.conversion import ConversionNeeded
+from kubelab.model.failure import ApiFailure, method_not_allowed, not_found, not_served
+from kubelab.storage.store import Store
+from kubelab.writes.options import manager_of
+
+T = TypeVar("T")
+
+
+class RequestFilter:
+    """The check before each request to the store. With `authorize` None every caller may do everything."""
+
+    def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
+        self.authorize = authorize
+        self._store = store
+        self._audit = audit
+        self._now = now
+
+    def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
+        """Refuse what the caller may not do and what the resource does not serve. Raises ApiFailure."""
+        asked = attributes_of(verb, target, only)
+        if self.authorize is not None and not self.authorize(caller, asked):
+            raise denied(caller, asked)
+        _check_served(verb, target)
+
+    def answer(
+        self,
+        verb: RequestVerb,
+        target: RequestTarget,
+        caller: Caller,
+        act: Callable[[], T],
+        options: WriteOptions | None = None,
+        *,
+        only: str = "",
+    ) -> T:
+        """Admit the request, run `act`, and write the audit log whatever the outcome.
+
+        `only` is the name that a list or watch selects: it counts as the object's name for roles with `resourceNames`.
+        """
+        before, status = self._store.version, 500
+        try:
+            self.admit(verb, target, caller, only)
+            answer = act()
+            status = getattr(answer, "status", 200)
+            return answer
+        except ApiFailure as failure:
+            status, failure.audited = failure.status, True
+            raise
+        except ConversionNeeded:
+            status = 0  # the request is repeated once the conversion is done
+            raise
+        finally:
+            if status:
+                self._log(verb, target, caller, options, status, before)
+
+    def refused(
+        self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
+    ) -> None:
+        """Write the audit log of a request that was refused before it could act."""
+        failure.audited = True
+        self._log(verb, target, caller, options, failure.status, self._store.version)
+
+    def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
+        """Write the audit log of a request that named no object, or failed before one was known."""
+        self._audit.add(
+            AuditEntry(
+                at=self._now(),
+                method=method,
+                verb=verb,
+                path=path,
+                user="" if caller is None else caller.user,
+                manager="",
+                status=status,
+                version=self._store.version,
+                changed=False,
+                agent="" if caller is None else caller.agent,
+            )
+        )
+
+    def _log(
+        self,
+        verb: RequestVerb,
+        target: RequestTarget,
+        caller: Caller,
+        options: WriteOptions | None,
+        status: int,
+        before: int,
+    ) -> None:
+        self._audit.add(
+            AuditEntry(
+                at=self._now(),
+                method=_method(verb),
+                verb=verb,
+                path=target.path,
+                user=caller.user,
+                manager="" if options is None else manager_of(options, caller),
+                status=status,
+                version=self._store.version,
+                changed=self._store.version != before,
+                dry_run=options is not None and options.dry_run,
+                agent=caller.agent,
+                impersonator=caller.impersonator,
+            )
+        )
+
+
+def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
+    """Refuse a verb, a scope or a subresource that the resource does not have."""
+    resource = target.resource
+    if verb not in resource.verbs:
+        raise method_not_allowed()
+    scoped = target.namespace is not None
+    if scoped and not resource.namespaced:
+        raise not_served()
+    if resource.namespaced and not scoped and (target.name or verb is RequestVerb.CREATE):
+        raise not_served()
+    # For example `/status` of a kind without the status subresource (S-73).
+    if target.subresource and target.subresource not in resource.subresources:
+        raise not_found(resource.group, resource.plural, target.name)
+
+
+def _method(verb: RequestVerb) -> str:
+    match verb:
+        case RequestVerb.GET | RequestVerb.LIST | RequestVerb.WATCH:
+            return "GET"
+        case RequestVerb.CREATE:
+            return "POST"
+        case RequestVerb.UPDATE:
+            return "PUT"
+        case RequestVerb.PATCH:
+            return "PATCH"
+        case RequestVerb.DELETE | RequestVerb.DELETE_COLLECTION:
+            return "DELETE"
+        case _:
+            assert_never(verb)

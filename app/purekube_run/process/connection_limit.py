@@ -1,0 +1,110 @@
+"""The places of one port: which connection gets one, and which loses its own (RUN-11).
+
+Pure: no sockets and no time. A connection's rank is its progress: least while its client does not read the answer,
+little until a whole request has come, low between two requests, higher while its request is answered. When places run
+short, the address with the most connections of the lowest rank loses one, and a newcomer whose address holds more than
+that one is refused: opening more gains nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import Enum
+from ipaddress import IPv6Address, ip_address
+
+import attrs
+
+
+class ConnectionStage(Enum):
+    """The progress of a connection."""
+
+    UNREAD = "the client does not read the answer"
+    UNHEARD = "no whole request has come"
+    IDLE = "all its requests are answered"
+    BUSY = "a whole request is being answered"
+    PROBE = "a probe is being answered"
+
+
+@attrs.define(eq=False)
+class Client:
+    """One connection from an address, as `address_of` returns it. `leave` ends it, at whatever stage it is."""
+
+    address: str
+    leave: Callable[[], object]
+    stage: ConnectionStage = ConnectionStage.UNHEARD
+
+
+class ConnectionLimit:
+    """At most `total` connections, of which at most three quarters are busy: a newcomer always finds room.
+
+    Probes do not count as busy and are never closed for others.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._most_busy = max(1, total * 3 // 4)
+        self._clients: dict[Client, None] = {}
+        """The clients in the order of their last steps."""
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._clients
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(tuple(self._clients))
+
+    def enter(self, client: Client) -> Client | None:
+        """Give a newcomer a place; return the client that has to leave for it, possibly the newcomer, or None."""
+        leaving = None
+        if len(self._clients) >= self._total:
+            leaving = self._outnumbered(self._first_to_leave(), client)
+            self.forget(leaving)
+        if leaving is not client:
+            self._clients[client] = None
+        return leaving
+
+    def move(self, client: Client, stage: ConnectionStage) -> Client | None:
+        """Note how far a client has come; return the client that has to leave for it, if any."""
+        if client not in self._clients:
+            return None
+        self.forget(client)
+        client.stage = stage
+        self._clients[client] = None
+        busy = (
+            sum(other.stage is ConnectionStage.BUSY for other in self._clients) if stage is ConnectionStage.BUSY else 0
+        )
+        return self._cheapest(ConnectionStage.BUSY) if busy > self._most_busy else None
+
+    def forget(self, client: Client) -> None:
+        """Free the place of a client that is gone."""
+        self._clients.pop(client, None)
+
+    def _first_to_leave(self) -> Client | None:
+        """Return the cheapest client of the lowest rank, unless all are being answered."""
+        clients = map(self._cheapest, (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE))
+        return next((client for client in clients if client is not None), None)
+
+    def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
+        """Return which of the two leaves: the newcomer if its address holds more places than the victim's."""
+        counts = Counter(client.address for client in (*self._clients, newcomer))
+        return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
+
+    def _cheapest(self, stage: ConnectionStage) -> Client | None:
+        """Return the client of a stage, of the address with the most, whose last step is the oldest."""
+        clients = [client for client in self._clients if client.stage is stage]
+        counts = Counter(client.address for client in clients)
+        return max(clients, key=lambda client: counts[client.address], default=None)
+
+
+def address_of(peer: object) -> str:
+    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of it one host's."""
+    host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
+    try:
+        parsed = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return str(mapped) if mapped else str(IPv6Address(int(parsed) >> 64 << 64))
+    return host

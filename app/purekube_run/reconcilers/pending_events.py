@@ -1,0 +1,147 @@
+"""The changes to each object since its last call that matter to one controller (PH-7).
+
+A pass's own writes come back as changes, before or after their answers. So changes are collected as they come, and
+judged when the next pass begins: those of the pass's own versions are ignored.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.partial_decode import owners
+from purekube.controller.informer.store import ObjectStore
+from purekube.reconcilers.controllers import AnyController, Feature, features_of, kind_of
+from purekube.reconcilers.progress import NOTHING, ObjectProgress, PendingEvent, ProgressRules
+from purekube.reconcilers.watching import Filters
+from purekube_run.reconcilers.watches import refers_index, refers_key
+
+_MOST: Final = 32
+"""The number of changes kept per object: more than a pass writes, so that a change of others is among them."""
+
+
+@attrs.frozen
+class _Arrived:
+    ref: ObjectRef
+    version: str
+    old_raw: bytes | None = None
+
+
+class PendingEvents:
+    """The changes by object, and the last states of objects that vanished."""
+
+    def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
+        self._controller = controller
+        self._kind = kind_of(controller)
+        self.rules = rules
+        self._store = store
+        given = controller.filters
+        self._filters: Filters | None = None
+        if Feature.FILTER in features_of(controller):
+            self._filters = attrs.evolve(given, finalizers={*given.finalizers, rules.begun, rules.kept})
+        self._arrived: dict[ObjectRef, list[_Arrived]] = {}
+        self._own: dict[ObjectRef, set[tuple[ObjectRef, str]]] = {}
+        self._kept: dict[ObjectRef, PendingEvent] = {}
+        self.vanished: dict[ObjectRef, Manifest] = {}
+        self.lives: dict[ObjectRef, ObjectProgress] = {}
+
+    # --- incoming changes ------------------------------------------------------------------------------------------
+
+    def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield the key of a change of its own kind, unless the controller wrote it or a filter drops it."""
+        if self._is_own(change.ref, change):
+            yield change.ref  # the worker pool ignores it as well
+            return
+        match change.type:
+            case ChangeType.DELETED:
+                progress = self.lives.get(change.ref)
+                uid = str(metadata(change.object).get("uid", ""))
+                if progress is not None and progress.uid == uid and progress.begun and not progress.cleaned:
+                    self.vanished[change.ref] = change.object
+            case ChangeType.UPDATED:
+                old = change.old_object
+                if self._filters is not None and old is not None and not self._filters.passes(old, change.object):
+                    return
+                self._arrive(change.ref, _Arrived(change.ref, change.version, change.old_raw))
+            case ChangeType.ADDED:
+                pass
+        yield change.ref
+
+    def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield the owners of an object that the controller may own, before and after the change."""
+        before = () if change.old_raw is None else owners(change.old_raw, self._kind)
+        for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
+            yield from self._woken(key, change)
+
+    def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield every object that refers to the changed one."""
+        for namespace, name in self._store.indexed_names(refers_index(self._controller), refers_key(change.ref)):
+            yield from self._woken(ObjectRef(self._kind, namespace or None, name), change)
+
+    def _woken(self, key: ObjectRef, change: CacheChange) -> Iterator[ObjectRef]:
+        if self._is_own(key, change):
+            yield key
+        elif self._store.raw(key.namespace, key.name) is not None:
+            version = "" if change.type is ChangeType.DELETED else change.version
+            self._arrive(key, _Arrived(change.ref, version))
+            yield key
+
+    def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
+        """Return whether a change is a write of the key's last pass; that write is then forgotten."""
+        own, written = self._own.get(key), (change.ref, change.version)
+        if own is None or change.type is ChangeType.DELETED or written not in own:
+            return False
+        own.remove(written)
+        if not own:
+            del self._own[key]
+        return True
+
+    def _arrive(self, key: ObjectRef, arrived: _Arrived) -> None:
+        kept = self._arrived.setdefault(key, [])
+        if len(kept) < _MOST:
+            kept.append(arrived)
+
+    def resync(self, key: ObjectRef) -> None:
+        """Record that the resync interval of an object has elapsed."""
+        self._kept[key] = attrs.evolve(self._kept.get(key, NOTHING), resynced=True)
+
+    # --- calls by passes ---------------------------------------------------------------------------------------------
+
+    def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
+        """Record a write that a pass over the key made."""
+        if Feature.ECHO in self.rules.features:
+            self._own.setdefault(key, set()).add((ref, version))
+
+    def begin(self, key: ObjectRef) -> None:
+        """Begin a pass, on caches that hold every write of the previous one: only changes by others count."""
+        wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
+        for arrived in self._arrived.pop(key, ()):
+            if (arrived.ref, arrived.version) in own:
+                continue
+            if arrived.ref == key:
+                wake = wake.with_change(None if arrived.old_raw is None else msgspec.json.decode(arrived.old_raw))
+            else:
+                wake = wake.with_waker(arrived.ref)
+        if wake is not NOTHING:
+            self._kept[key] = wake
+
+    def wake(self, key: ObjectRef) -> PendingEvent:
+        """Return what had happened to the object when the pass began."""
+        return self._kept.get(key, NOTHING)
+
+    def take(self, key: ObjectRef) -> PendingEvent:
+        """Return what has happened to the object, and forget it, since a call for it is made now."""
+        return self._kept.pop(key, NOTHING)
+
+    def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
+        """Restore it after a call that failed."""
+        self._kept[key] = wake.before(self._kept.get(key))
+
+    def forget(self, key: ObjectRef) -> None:
+        """Forget an object that is gone."""
+        self.lives.pop(key, None)
+        for kept in (self._arrived, self._own, self._kept):
+            kept.pop(key, None)

@@ -1,0 +1,191 @@
+"""A cluster in memory whose owner sets its time: API server, simulated workloads, and actions of users.
+
+Nothing in it waits and nothing is random: the same actions give the same cluster. `box test`, `box plan` and the kit
+for users' tests are built on it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kubelab.downstream import CONTROLLERS, DownstreamSimulator
+from kubelab.downstream.behaviour import DownstreamBehaviour
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux import FluxSimulator
+from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube, Sleep, run_sync
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.ports import PatchType
+from purekube.versions import Converter, answer_review
+from purekube_run.process.errors import CommandError
+from purekube_run.simulation.controllers import SimulatedControllers
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+SOMEBODY: Final = "kubectl"
+"""The field manager of objects that users write."""
+SIMULATED: Final = ("job", "workloads", "snapshot")
+"""The simulated controllers that may take part: without them nothing becomes ready."""
+
+
+_CONVERSION: Final = {
+    "strategy": "Webhook",
+    "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
+}
+"""The conversion by a webhook that no server answers: the function `ask` answers instead."""
+
+
+class MemoryCluster:
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux if `flux`.
+
+    `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        *,
+        simulated: Sequence[str] = SIMULATED,
+        flux: bool = False,
+        behaviour: DownstreamBehaviour | None = None,
+        converters: Sequence[Converter] = (),
+    ) -> None:
+        self._time = now
+        self._converters = converters
+        self.server = ApiServer(now=now, collects=True, ask=lambda webhook, review: answer_review(review, converters))
+        self.admin = InProcessKube(self.server)
+        api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
+        self.workloads = DownstreamSimulator(api, behaviour, names=simulated)
+        simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
+        self.controllers = SimulatedControllers(api, simulators, now)
+        """The simulated controllers; `work` lets them do what is due."""
+        self._has_flux = flux
+        self.timeline: list[str] = []
+        self.namespace_labels: Mapping[str, str] = {}
+        """The labels of namespaces that are created because an object needs them."""
+        self._simulated = tuple(simulated)
+
+    def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
+        """Return the port for calls as the given user."""
+        return InProcessKube(self.server, caller=Caller(user, agent=agent), sleep=sleep)
+
+    def install(self, definitions: Iterable[Manifest]) -> None:
+        """Create CRDs, and those of the simulated controllers that are still missing then."""
+        for definition in definitions:
+            self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
+        flux = flux_crds() if self._has_flux else ()
+        for definition in (*downstream_crds(self._simulated), *flux):
+            if not self.is_defined(definition["metadata"]["name"]):
+                self.create(definition, CUSTOM_RESOURCE_DEFINITION)
+
+    def converted(self, definition: Manifest) -> Manifest:
+        """Return the definition with the webhook of its converter, if it has one and names no webhook itself."""
+        kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
+        known = [(converter.group, converter.kind) for converter in self._converters]
+        if kind not in known or get_path(definition, "spec", "conversion") is not None:
+            return definition
+        return {**definition, "spec": {**definition["spec"], "conversion": _CONVERSION}}
+
+    def is_defined(self, name: str) -> bool:
+        """Return whether a CustomResourceDefinition of this name exists."""
+        return self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)) is not None
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def kind(self, api_version: str, kind: str) -> Kind:
+        """Return a kind by its name. Raises CommandError if it is not served."""
+        resource = self.server.registry.of_kind(api_version, kind)
+        if resource is None:
+            raise CommandError(f"{api_version} {kind}: there is no such kind here; give its CRD with --crds")
+        return resource.core_kind
+
+    def ref(self, manifest: Manifest) -> ObjectRef:
+        """Return the reference of a manifest. Raises CommandError if its kind is not served."""
+        kind = self.kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+        namespace = metadata(manifest).get("namespace", "default") if kind.namespaced else None
+        return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
+
+    def get(self, ref: ObjectRef) -> Manifest | None:
+        """Return an object as it is now; None if it does not exist."""
+        try:
+            return run_sync(self.admin.get(ref))
+        except NotFound:
+            return None
+
+    def all_of(self, kind: Kind) -> Sequence[Manifest]:
+        """Return all objects of a kind; none if it is not served."""
+        try:
+            return run_sync(self.admin.list(kind)).items
+        except OperatorError:
+            return ()
+
+    # --- actions of users ---------------------------------------------------------------------------------------------
+
+    def create(self, manifest: Manifest, kind: Kind) -> Manifest:
+        """Create an object as a user, and its namespace if that is missing. Raises errors of the port."""
+        namespace = metadata(manifest).get("namespace")
+        if kind.namespaced and namespace and self.get(ObjectRef(NAMESPACE, None, namespace)) is None:
+            meta = {"name": namespace, "labels": dict(self.namespace_labels)}
+            made = {**NAMESPACE.manifest(namespace), "metadata": meta}
+            run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
+        return run_sync(self.admin.create(manifest, kind=kind, field_manager=SOMEBODY))
+
+    def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
+        """Change an object by a merge patch as a user. Raises errors of the port."""
+        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+
+    def delete(self, ref: ObjectRef) -> None:
+        """Delete an object as a user. Raises errors of the port."""
+        run_sync(self.admin.delete(ref))
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def say(self, what: str) -> None:
+        """Add a line to the timeline."""
+        self.timeline.append(f"{(self._time() - START).total_seconds():8.1f} s  {what}")
+
+
+def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
+    """Return a condition of an object; empty if it has none."""
+    conditions = get_path(manifest, "status", "conditions") or ()
+    return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
+
+
+def ready_of(manifest: Manifest) -> str:
+    """Return the condition Ready in a line."""
+    ready = condition_of(manifest, "Ready")
+    if not ready:
+        return "no Ready"
+    return f"Ready={ready.get('status')}/{ready.get('reason')} {ready.get('message', '')}".strip()
+
+
+def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
+    """Return the simulated controllers that act on any of these kinds."""
+    desired = set(kinds)
+    return tuple(
+        name for name in SIMULATED if any(desired & set(controller.subjects) for controller in CONTROLLERS[name])
+    )
+
+
+def plain_definition(kind: Kind) -> Manifest:
+    """Return a CRD for a kind of which only the name is known: every object of it is admitted."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": free},
+    }
+    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind, "listKind": f"{kind.kind}List"}
+    spec = {
+        "group": kind.group,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "names": names,
+        "versions": [version],
+    }
+    return {**CUSTOM_RESOURCE_DEFINITION.manifest(kind.crd_name), "spec": spec}

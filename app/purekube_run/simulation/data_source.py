@@ -1,0 +1,68 @@
+"""Choices that determine which example is drawn: by a seed for `box test`, by Hypothesis for a property."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final, Protocol, TypeVar
+
+import attrs
+
+T = TypeVar("T")
+
+_SEEDS: Final = 9_999
+
+
+class DataSource(Protocol):
+    """The source of every choice that drawing an example needs."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a whole number from `low` to `high`, both included. The simplest is `low`."""
+        ...
+
+    def chance(self, chance: float) -> bool:
+        """Return True with about this chance. The simplest is False."""
+        ...
+
+
+@attrs.frozen
+class Seeded:
+    """A `DataSource` whose choices depend only on the seed."""
+
+    random: Random
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a whole number from `low` to `high`."""
+        return self.random.randint(low, high)
+
+    def chance(self, chance: float) -> bool:
+        """Return True with this chance."""
+        return self.random.random() < chance
+
+
+@attrs.frozen
+class SimplestData:
+    """A `DataSource` that makes the simplest choice each time."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Return the least."""
+        return low
+
+    def chance(self, chance: float) -> bool:
+        """Return False."""
+        return False
+
+
+def apart(choose: DataSource) -> DataSource:
+    """Return a separate chooser that follows from one choice, for draws that would need hundreds."""
+    seed = choose.integer(0, _SEEDS)
+    return Seeded(Random(seed)) if seed else SimplestData()
+
+
+def one_of(choose: DataSource, options: Sequence[T]) -> T:
+    """Return one of several; the simplest is the first."""
+    return options[choose.integer(0, len(options) - 1)]
+
+
+def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
+    """Return `count` different ones of the options."""
+    left = list(options)
+    return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

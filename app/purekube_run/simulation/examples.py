@@ -1,0 +1,311 @@
+"""Objects drawn from a structural schema: equal choices draw equal objects.
+
+Drawn values are plain: names, small numbers, short lists. Bounds, patterns, formats, enumerations, unique keys and CEL
+rules hold: a value that a node's rules refuse is drawn again, at that node and not from the beginning.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.schema import Schema, apply_defaults, validate
+from purekube.schema.equality import equal
+from purekube.schema.node import MISSING, JsonType, ListType, ValueChecks
+from purekube.schema.scalars import INT_FORMATS
+from purekube_run.simulation.data_source import DataSource, apart, one_of, some_of
+from purekube_run.simulation.example_texts import WORDS, matching_text, plain_text, text_of_format
+
+_MOST_ITEMS: Final = 3
+_DEEPEST: Final = 12
+_MOST_VALUES: Final = 150
+"""The number of values after which optional ones are left out: a pod template has thousands."""
+_OFTEN: Final = 0.6
+"""The chance that an optional field is drawn."""
+_TRIES: Final = 20
+_FEW: Final = 5
+"""The distance above the minimum within which a number is drawn: a hundred pods show nothing that three do not."""
+_MOST_EDGE: Final = 1000
+"""The greatest bound that is itself drawn as a value."""
+_NOT_DRAWN: Final = ("apiVersion", "kind", "metadata", "status")
+_NONE: Final = ValueChecks()
+
+
+class NoExample(Exception):
+    """The rules of a schema refuse every drawing. The text names the last refusal."""
+
+
+@attrs.define
+class Examples:
+    """Drawing of objects of one schema. With `wide` also rarely written values: empty and odd texts, far numbers.
+
+    `fixed` are fields of `spec` that are given instead of drawn.
+    """
+
+    schema: Schema
+    choose: DataSource
+    wide: bool = False
+    fixed: Mapping[str, Any] = attrs.field(factory=dict)
+    _left: int = attrs.field(default=_MOST_VALUES, init=False)
+
+    def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
+        """Return a whole object without a status. Raises NoExample."""
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": dict(metadata)}
+        drawn: Manifest = self._accepted(self.schema, lambda: {**head, **self._body()})
+        return drawn
+
+    def spec_of(self) -> Any:
+        """Return the `spec` of an object; an empty one if the schema has none. Raises NoExample."""
+        return self._body().get("spec", {})
+
+    def changed(self, old: Manifest) -> Manifest:
+        """Return the object as a user might change it: some fields drawn again, added or left out, as rules allow."""
+        new = old
+        for _ in range(self.choose.integer(1, 3)):
+            changed = self._changed(self.schema, new, 0)
+            if not validate(self.schema, apply_defaults(self.schema, changed), apply_defaults(self.schema, old)):
+                new = changed
+        return new
+
+    def value(self, node: Schema | None = None) -> Any:
+        """Return a value of a node, of the whole schema by default. Raises NoExample."""
+        self._left = _MOST_VALUES
+        return self._value(self.schema if node is None else node, (), 0)
+
+    # --- the walk ----------------------------------------------------------------------------------------------------
+
+    def _body(self) -> dict[str, Any]:
+        self._left = _MOST_VALUES
+        drawn = {}
+        for name, node in self.schema.properties.items():
+            if name in _NOT_DRAWN:
+                continue
+            if name == "spec":
+                drawn[name] = self._accepted(node, partial(self._spec, node))
+            elif name in self.schema.required or self.choose.chance(_OFTEN):
+                drawn[name] = self._value(node, (), 1)
+        return drawn
+
+    def _spec(self, node: Schema) -> Any:
+        drawn = self._drawn(node, (), 1)
+        return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
+
+    def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
+        """Return a value that the node admits, and `also`, the branches of junctors that were chosen above it."""
+        self._left -= 1
+        if not (node.rules or also or _has_junctors(node)):
+            return self._drawn(node, also, depth)
+        return self._accepted(node, lambda: self._drawn(node, also, depth))
+
+    def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
+        """Return the first drawing without a validation error at the node. Raises NoExample."""
+        choose, refused = self.choose, ""
+        try:
+            for number in range(_TRIES):
+                left, drawn = self._left, draw()
+                causes = validate(node, apply_defaults(node, drawn))
+                if not causes:
+                    return drawn
+                refused = f"{causes[0].field}: {causes[0].message}"
+                self._left = left
+                if number == 0:
+                    self.choose = apart(choose)
+        finally:
+            self.choose = choose
+        raise NoExample(f"{_TRIES} drawings were refused, the last one: {refused}")
+
+    def _drawn(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
+        also = (*also, *(branch for one in (node, *also) for branch in self._branches(one)))
+        if (fixed := self._fixed(node, also)) is not None:
+            return deepcopy(fixed[0])
+        if node.int_or_string:
+            return self._int_or_string(node, also)
+        match node.type:
+            case JsonType.OBJECT:
+                return self._object(node, also, depth)
+            case JsonType.ARRAY:
+                return self._array(node, also, depth)
+            case JsonType.STRING:
+                return self._text(node, also)
+            case JsonType.INTEGER:
+                return self._integer(node, also)
+            case JsonType.NUMBER:
+                return self._number(node, also)
+            case JsonType.BOOLEAN:
+                return self.choose.chance(0.5)
+            case JsonType.ANY:  # any value that is preserved
+                return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
+
+    def _branches(self, node: Schema) -> Iterator[Schema]:
+        """Yield what else restricts the value: all of `allOf`, and one branch each of `anyOf` and `oneOf`."""
+        checks = node.checks or _NONE
+        chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
+        for branch in (*checks.all_of, *chosen):
+            yield branch
+            yield from self._branches(branch)
+
+    def _fixed(self, node: Schema, also: Sequence[Schema]) -> tuple[Any] | None:
+        choices = [checks.enum for checks in _all_checks(node, also) if checks.enum is not None]
+        if choices:
+            common = [one for one in choices[0] if all(any(equal(one, other) for other in more) for more in choices)]
+            return (one_of(self.choose, common or choices[0]),)
+        if node.default is not MISSING and self.choose.chance(0.3):
+            return (node.default,)
+        if node.nullable and self.choose.chance(0.1):
+            return (None,)
+        return None
+
+    def _object(self, node: Schema, also: Sequence[Schema], depth: int) -> dict[str, Any]:
+        required = {name for one in (node, *also) for name in one.required}
+        drawn = _type_meta(node) if node.embedded else {}
+        for name, field in node.properties.items():
+            if name not in drawn and (name in required or self._takes(depth)):
+                inner = [child for schema in also if (child := schema.properties.get(name)) is not None]
+                drawn[name] = self._value(field, inner, depth + 1)
+        if node.additional is not None:
+            drawn |= self._further(node, also, node.additional, drawn, depth)
+        elif node.preserve_unknown and not node.embedded and self.choose.chance(0.2):
+            drawn.setdefault("key", "value")
+        return drawn
+
+    def _takes(self, depth: int) -> bool:
+        return depth < _DEEPEST and self._left > 0 and self.choose.chance(_OFTEN)
+
+    def _further(
+        self, node: Schema, also: Sequence[Schema], further: Schema, drawn: Mapping[str, Any], depth: int
+    ) -> dict[str, Any]:
+        names = [word for word in WORDS if word not in drawn]
+        least = max((checks.min_properties or 0 for checks in _all_checks(node, also)), default=0) - len(drawn)
+        count = self._count(max(0, least), _least_of(node, also, "max_properties"), depth)
+        names += [f"key-{number}" for number in range(count - len(names))]
+        return {name: self._value(further, (), depth + 1) for name in some_of(self.choose, names, count)}
+
+    def _array(self, node: Schema, also: Sequence[Schema], depth: int) -> list[Any]:
+        if node.items is None:
+            return []
+        inner = [schema.items for schema in also if schema.items is not None]
+        least = max((checks.min_items or 0 for checks in _all_checks(node, also)), default=0)
+        count = self._count(least, _least_of(node, also, "max_items"), depth)
+        drawn: list[Any] = []
+        for _ in range(count):
+            for _ in range(_TRIES):
+                item = self._value(node.items, inner, depth + 1)
+                if _is_new(node, item, drawn):
+                    drawn.append(item)
+                    break
+        return drawn
+
+    def _count(self, least: int, most: int | None, depth: int) -> int:
+        if depth >= _DEEPEST or self._left <= 0:
+            return least
+        return self.choose.integer(least, max(least, _MOST_ITEMS if most is None else min(_MOST_ITEMS, most)))
+
+    # --- values without parts
+    # -------------------------------------------------------------------------------------------
+
+    def _int_or_string(self, node: Schema, also: Sequence[Schema]) -> int | str:
+        if self.choose.chance(0.5):
+            return self._integer(node, also)
+        patterns = [checks.pattern_text for checks in _all_checks(node, also) if checks.pattern is not None]
+        if patterns:
+            return matching_text(self.choose, patterns, 1, _least_of(node, also, "max_length"))
+        return f"{self.choose.integer(1, 100)}%"
+
+    def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
+        """Return a number near the least that is allowed, now and then a bound itself."""
+        least, most, step = self._bounds(node, also)
+        if most is not None and most <= _MOST_EDGE and self.choose.chance(0.1):
+            drawn = most
+        elif self.wide and self.choose.chance(0.2):
+            drawn = self.choose.integer(least, (1 << INT_FORMATS.get(node.format, 53)) - 1 if most is None else most)
+        else:
+            drawn = self.choose.integer(
+                least, max(least, min(least + _FEW * step, least + _FEW if most is None else most))
+            )
+        return max(drawn - drawn % step, -(-least // step) * step)
+
+    def _bounds(self, node: Schema, also: Sequence[Schema]) -> tuple[int, int | None, int]:
+        least, most, step = 0, None, 1
+        lows, highs = [], []
+        for checks in _all_checks(node, also):
+            if checks.minimum is not None:
+                lows.append(-int(-checks.minimum // 1) + (checks.exclusive_minimum and checks.minimum % 1 == 0))
+            if checks.maximum is not None:
+                highs.append(int(checks.maximum // 1) - (checks.exclusive_maximum and checks.maximum % 1 == 0))
+            step = max(step, int(checks.multiple_of or 1))
+        most = min(highs, default=None)
+        least = max(lows, default=0 if most is None or most >= 0 else most - _FEW)
+        return least, most, step
+
+    def _number(self, node: Schema, also: Sequence[Schema]) -> float:
+        drawn = self._integer(node, also)
+        most = _least_of(node, also, "maximum")
+        return drawn + 0.5 if (most is None or drawn + 0.5 < most) and self.choose.chance(0.3) else drawn
+
+    def _text(self, node: Schema, also: Sequence[Schema]) -> str:
+        least = max((checks.min_length or 0 for checks in _all_checks(node, also)), default=0)
+        most = _least_of(node, also, "max_length")
+        patterns = [checks.pattern_text for checks in _all_checks(node, also) if checks.pattern is not None]
+        if patterns:
+            return matching_text(self.choose, patterns, least, most)
+        drawn = text_of_format(self.choose, node.format) if node.format else None
+        return plain_text(self.choose, least, most, wide=self.wide) if drawn is None else drawn
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, node: Schema, old: Any, depth: int) -> Any:
+        """Return the value with one field drawn again, added or left out, at any depth."""
+        names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
+        if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.chance(0.3)):
+            return self._tried(node, old)
+        name = one_of(self.choose, names)
+        field, rest = node.properties[name], {key: value for key, value in old.items() if key != name}
+        if name not in old:
+            return {**rest, name: self._tried(field, MISSING)}
+        if name not in node.required and self.choose.chance(0.2):
+            return rest
+        return {**rest, name: self._changed(field, old[name], depth + 1)}
+
+    def _tried(self, node: Schema, old: Any) -> Any:
+        try:
+            return self.value(node)
+        except NoExample:
+            return {} if old is MISSING else old
+
+
+def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
+    return [one.checks for one in (node, *also) if one.checks is not None]
+
+
+def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
+    """Return the tightest of an upper bound; None if there is none."""
+    return min(
+        (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
+    )
+
+
+def _has_junctors(node: Schema) -> bool:
+    checks = node.checks
+    return checks is not None and bool(checks.all_of or checks.any_of or checks.one_of or checks.negated)
+
+
+def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
+    """Return whether the list type (set, map, atomic) allows this item in addition to the drawn ones."""
+    match node.list_type:
+        case ListType.MAP:
+            named = apply_defaults(node.items, item) if node.items is not None else item
+            keys = [get_path(named, key) for key in node.list_keys]
+            others = [apply_defaults(node.items, one) if node.items is not None else one for one in drawn]
+            return all(keys != [get_path(one, key) for key in node.list_keys] for one in others)
+        case ListType.SET:
+            return not any(equal(item, other) for other in drawn)
+        case ListType.ATOMIC:
+            return True
+
+
+def _type_meta(node: Schema) -> dict[str, Any]:
+    """Return the minimum of a whole object that is embedded in another."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}}

@@ -1,0 +1,211 @@
+"""The plan of a box for one object: one pass, executed on an in-memory API server that holds the observed objects.
+
+So defaults, conflicts and immutable fields are the server's own answers, and no real cluster is touched.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import SECRET
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.boxes.evaluation import Evaluation
+from purekube.boxes.labels import MARKS
+from purekube.boxes.nodes import drains_of, graph_of
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Snapshot
+from purekube.graph import Hooks, NodeState, Observation, plan, teardown
+from purekube_run.process.errors import CommandError
+from purekube_run.simulation.cluster import ready_of
+from purekube_run.simulation.world import BoxWorld
+
+GENERATED: Final = "<generated>"
+_HIDDEN: Final = "<hidden>"
+_ENCODED: Final = "PGdlbmVyYXRlZD4="
+"""`GENERATED` in base64, as the data of a Secret holds it."""
+_OF_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+_HASH: Final = MARKS.applied_hash
+"""The annotation with the applied hash, which follows from the rest and is not shown."""
+_QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
+
+
+@attrs.frozen
+class FieldChange:
+    """One field that a write changes; `None` for a missing value."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@attrs.frozen
+class PlannedObject:
+    """The planned change of one object, or its state if it does not change.
+
+    `place` is the line of the box that blocks it.
+    """
+
+    node: str
+    object: str
+    action: str
+    state: str
+    message: str = ""
+    place: str = ""
+    changes: tuple[FieldChange, ...] = ()
+    before: Manifest | None = attrs.field(default=None, repr=False)
+    after: Manifest | None = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen
+class BoxPlan:
+    """The result of one pass. `status` is that of the object after it."""
+
+    object: str
+    objects: tuple[PlannedObject, ...]
+    writes: Mapping[str, int]
+    refused: int
+    status: Manifest
+    ready: str
+
+    @property
+    def changes(self) -> bool:
+        """Report whether anything other than the status would be written."""
+        return any(count for verb, count in self.writes.items() if verb != "status")
+
+
+class _Shown:
+    """`Entropy` whose texts are placeholders: a plan prints the same everywhere."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Return the placeholder."""
+        return GENERATED
+
+
+def plan_box(
+    box: Box, parent: Manifest, observed: Sequence[Manifest], definitions: Iterable[Manifest], now: datetime
+) -> BoxPlan:
+    """Return the plan for `parent`, given other observed objects.
+
+    Raises CommandError for one that no API server holds.
+    """
+    world = BoxWorld(box, definitions)
+    world.now, world.entropy = now, _Shown()
+    ref = _seeded(world, parent, observed)
+    before = _objects(world, observed)
+    seen: list[tuple[Parent, Snapshot]] = []
+    result = world.reconcile(ref, lambda source, snapshot: seen.append((source, snapshot)))
+    assert result is not None
+    after, executed = _objects(world, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
+    objects = list(_planned(box, *seen[-1], before, after, executed, now))
+    writes: dict[str, int] = {}
+    for verb, _ in result.executed:
+        writes[verb] = writes.get(verb, 0) + 1
+    live = world.get(ref) or {}
+    ready = ready_of(live) if live else "it is gone"
+    return BoxPlan(str(ref), tuple(objects), writes, len(seen[-1][1].failures), live.get("status") or {}, ready)
+
+
+def _seeded(world: BoxWorld, parent: Manifest, observed: Sequence[Manifest]) -> ObjectRef:
+    for manifest in (parent, *observed):
+        try:
+            world.seed(manifest)
+        except OperatorError as error:
+            name = f"{manifest.get('kind')} {metadata(manifest).get('name')}"
+            raise CommandError(f"{name}: no API server would hold it: {error.message}") from error
+    return world.ref(parent)
+
+
+def _objects(world: BoxWorld, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
+    """Return children, and all other observed objects."""
+    found = world.children()
+    for manifest in observed:
+        ref = world.ref(manifest)
+        if (live := world.get(ref)) is not None:
+            found[ref] = live
+    return found
+
+
+def _planned(
+    box: Box,
+    parent: Parent,
+    snapshot: Snapshot,
+    before: Mapping[ObjectRef, Manifest],
+    after: Mapping[ObjectRef, Manifest],
+    executed: Mapping[ObjectRef, str],
+    now: datetime,
+) -> Iterator[PlannedObject]:
+    object_refs: set[ObjectRef] = set()
+    for observation in _observations(box, parent, snapshot, now):
+        if observation.ref is not None:
+            object_refs.add(observation.ref)
+        yield _of(observation, before, after, executed)
+    for ref, verb in executed.items():
+        if ref not in object_refs and ref.kind != box.kind:
+            old, new = shown(ref, before.get(ref)), shown(ref, after.get(ref))
+            yield PlannedObject("", str(ref), verb, "", "", "", tuple(_changes(old, new)), old, new)
+
+
+def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
+    """Yield the state of every object after the pass."""
+    evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
+    if parent.metadata.deletion_timestamp is None:
+        found = plan(graph_of(box), owner, snapshot, evaluation.scope())
+        yield from found.everything
+        yield from found.going
+        return
+    step = teardown(owner, snapshot, Hooks(drains_of(box), evaluation.scope()) if box.drains else None)
+    for ref in step.left:
+        yield Observation("", NodeState.LEAVING, step.step, ref=ref)
+
+
+def _of(
+    observation: Observation,
+    before: Mapping[ObjectRef, Manifest],
+    after: Mapping[ObjectRef, Manifest],
+    executed: Mapping[ObjectRef, str],
+) -> PlannedObject:
+    old = None if observation.ref is None else shown(observation.ref, before.get(observation.ref))
+    new = None if observation.ref is None else shown(observation.ref, after.get(observation.ref))
+    action = executed.get(observation.ref, "") if observation.ref is not None else ""
+    changes = tuple(_changes(old, new)) if action else ()
+    message = "" if observation.state in _QUIET else observation.message
+    place = str(observation.place) if message else ""
+    return PlannedObject(
+        observation.node, observation.name, action or "-", observation.state.value, message, place, changes, old, new
+    )
+
+
+def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
+    """Return an object for people: without fields that only the server writes, and without a Secret's contents."""
+    if manifest is None:
+        return None
+    meta = {key: value for key, value in metadata(manifest).items() if key not in _OF_SERVER}
+    plain = {**manifest, "metadata": meta}
+    plain.pop("status", None)
+    if ref.kind == SECRET and isinstance(plain.get("data"), Mapping):
+        plain["data"] = {key: GENERATED if value == _ENCODED else _HIDDEN for key, value in plain["data"].items()}
+    return plain
+
+
+def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[FieldChange]:
+    """Yield the fields that differ; none if one object does not exist: then the whole is new, or deleted."""
+    if old is not None and new is not None:
+        yield from _between(old, new, "")
+
+
+def _between(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
+    match old, new:
+        case Mapping(), Mapping():
+            for key in dict.fromkeys((*old, *new)):
+                if key != _HASH:
+                    yield from _between(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+        case list(), list() if len(old) == len(new):
+            for at, (one, other) in enumerate(zip(old, new, strict=True)):
+                yield from _between(one, other, f"{path}[{at}]")
+        case _ if old != new:
+            yield FieldChange(path, old, new)

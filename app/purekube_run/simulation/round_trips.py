@@ -1,0 +1,120 @@
+"""Conversions of a box tried on examples: a round trip must lose nothing (PH-6).
+
+Examples are drawn from the schemas by a fixed seed, so that a file has one answer everywhere.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import index
+from purekube.boxes.box import Box
+from purekube.boxes.conversion import converter_of
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.problems import BoxProblem
+from purekube.boxes.schemas import CrdVersions, KnownKind
+from purekube.reconcilers import Resource
+from purekube.schema import apply_defaults
+from purekube.versions import BrokenRoundTrip, Converter, check_round_trips
+from purekube_run.process.errors import CommandError
+from purekube_run.simulation.data_source import Seeded
+from purekube_run.simulation.examples import Examples, NoExample
+
+EACH_WAY: Final = 100
+"""The number of round trips from either version."""
+AT_START: Final = 60
+"""The number of round trips of each version of a kind of attrs classes, when its controllers are loaded."""
+
+
+@attrs.frozen
+class RoundTrips:
+    """The result for the conversion of one version: how many round trips held, and the first that did not."""
+
+    version: str
+    storage: str
+    held: int
+    problem: BoxProblem | None = None
+
+    def __str__(self) -> str:
+        return f"conversion {self.version} <-> {self.storage}: {self.held} round trips hold"
+
+
+def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
+    """Yield the results of every converted version; `place` returns the position of a path in the file."""
+    converter = converter_of(box, crd)
+    for at, version in enumerate(box.versions):
+        if converter is not None and not version.is_storage:
+            yield _tried(converter, version.name, crd, index("spec.versions", at), place)
+
+
+def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
+    """Return the converters of kinds with several versions, each tried by round trips. Raises CommandError."""
+    converters = []
+    for kind in kinds:
+        if kind.converter is None:
+            continue
+        crd = CrdVersions.of(kind.crd())
+        for version in kind.converter.spokes:
+            try:
+                check_round_trips(kind.converter, version, islice(examples_of(crd, version), AT_START))
+            except BrokenRoundTrip as broken:
+                raise CommandError(f"{kind.kind.kind} of {kind.kind.group}: {broken}") from broken
+        converters.append(kind.converter)
+    return tuple(converters)
+
+
+def _tried(
+    converter: Converter, version: str, crd: CrdVersions, path: str, place: Callable[[str], Place]
+) -> RoundTrips:
+    held = 0
+    try:
+        for example in examples_of(crd, version):
+            held += check_round_trips(converter, version, [example])
+    except BrokenRoundTrip as broken:
+        return RoundTrips(version, crd.storage, held, _problem(broken, place(f"{path}.{broken.part}")))
+    if not held:
+        message = f"no example of {version} or {crd.storage} could be drawn that its rules admit: nothing was tried"
+        return RoundTrips(version, crd.storage, 0, BoxProblem(place(path), message))
+    return RoundTrips(version, crd.storage, held)
+
+
+def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
+    """Return the problem, at the expression that failed if there is one."""
+    failed = None if broken.__cause__ is None else broken.__cause__.__cause__
+    if isinstance(failed, ExpressionFailure):
+        return BoxProblem(failed.place, broken.message.replace(str(failed), failed.problem))
+    return BoxProblem(place, broken.message)
+
+
+def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
+    """Yield examples of a version and of the storage version in turn, the same each time."""
+    random = Random(0)
+    for number in range(EACH_WAY):
+        for known in (crd.kinds[version], crd.stored):
+            example = _example(crd, known, random, number)
+            if example is not None:
+                yield example
+
+
+def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
+    """Return an object as it is stored, None if its rules refuse every drawing."""
+    kind, meta = known.kind, _stored_metadata(number)
+    metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
+    if known.schema is None:
+        return None
+    try:
+        drawn = Examples(known.schema, Seeded(random)).object_of(kind, metadata)
+    except NoExample:
+        return None
+    example: Manifest = apply_defaults(known.schema, drawn)
+    return example
+
+
+def _stored_metadata(number: int) -> dict[str, Any]:
+    stored = {"uid": f"00000000-0000-4000-8000-{number:012d}", "creationTimestamp": "2026-01-31T12:00:00Z"}
+    return {"name": f"example-{number}", "generation": 1, "resourceVersion": "1", **stored}

@@ -1,0 +1,295 @@
+"""Scenarios as data: given objects, and steps that change something or check an expectation."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.boxes.box import Box
+from purekube.boxes.model import API_VERSION
+from purekube_run.process.errors import CommandError
+from purekube_run.process.yaml_documents import read_values
+from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.faults import away, calm
+from purekube_run.simulation.recorder import Recorder
+from purekube_run.simulation.world import BoxWorld, SimulatedHotLoop
+from vworkspace_core.overview.trace import Moment
+
+KIND: Final = "BoxScenario"
+_LIMIT: Final = "10m"
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_ENDINGS: Final = {"fail": Ending.FAIL, "stall": Ending.STALL}
+_SERVERS: Final = {"away": away, "calm": calm}
+_STEPS: Final = ("until", "expect", "gone", "change", "create", "delete", "fault", "restart", "after")
+
+
+@attrs.frozen
+class ScenarioStep:
+    """One step: its action, and its place in the file."""
+
+    verb: str
+    value: Any
+    within: float
+    place: str
+
+
+@attrs.frozen
+class Scenario:
+    """A story of one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
+
+    name: str
+    place: str
+    given: tuple[Manifest, ...]
+    steps: tuple[ScenarioStep, ...]
+
+
+@attrs.frozen
+class Outcome:
+    """The result of a scenario; `problem` is empty if every expectation held."""
+
+    scenario: Scenario
+    problem: str
+    seconds: float
+    writes: int
+    timeline: Sequence[str]
+    moments: Sequence[Moment] = ()
+    """The state after each step and each pass that did something."""
+
+
+class Unexpected(Exception):
+    """An expectation of a step that does not hold."""
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
+    """Return every scenario in the files. Raises CommandError with place and problem."""
+    return [_scenario(place, value) for path in paths for place, value in read_values(path)]
+
+
+def _scenario(place: str, raw: Any) -> Scenario:
+    if get_path(raw, "apiVersion") != API_VERSION or get_path(raw, "kind") != KIND:
+        raise CommandError(f"{place}: a scenario has apiVersion: {API_VERSION} and kind: {KIND}")
+    name, spec = get_path(raw, "metadata", "name"), get_path(raw, "spec")
+    if not isinstance(name, str) or not isinstance(spec, Mapping):
+        raise CommandError(f"{place}: metadata.name and spec are required")
+    given, steps = spec.get("given"), spec.get("steps")
+    if not isinstance(given, list) or not given or not all(isinstance(one, Mapping) for one in given):
+        raise CommandError(f"{place}: spec.given is a list of objects")
+    if not isinstance(steps, list) or not steps:
+        raise CommandError(f"{place}: spec.steps is a list of {', '.join(_STEPS)}")
+    if unknown := sorted(set(spec) - {"given", "steps"}):
+        raise CommandError(f"{place}: spec.{unknown[0]} is unknown to a scenario")
+    return Scenario(
+        name, place, tuple(given), tuple(_step(f"{place}: steps[{at}]", step) for at, step in enumerate(steps))
+    )
+
+
+def _step(place: str, raw: Any) -> ScenarioStep:
+    verbs = [verb for verb in _STEPS if isinstance(raw, Mapping) and verb in raw]
+    if len(verbs) != 1:
+        raise CommandError(f"{place}: must be exactly one of {', '.join(_STEPS)}")
+    if unknown := sorted(set(raw) - {verbs[0], "within"}):
+        raise CommandError(f"{place}.{unknown[0]}: is unknown to a step")
+    return ScenarioStep(verbs[0], raw[verbs[0]], seconds_of(raw.get("within", _LIMIT), place), place)
+
+
+def seconds_of(text: Any, place: str = "") -> float:
+    """Return the seconds of `90s`, `2m`, `1h`. Raises CommandError."""
+    unit = next((unit for unit in _UNITS if isinstance(text, str) and text.removesuffix(unit).isdecimal()), "")
+    if not unit:
+        raise CommandError(f"{place}: {text!r} is no duration such as 90s, 2m or 1h")
+    return int(text.removesuffix(unit)) * _UNITS[unit]
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def run_scenario(box: Box, definitions: Sequence[Manifest], scenario: Scenario) -> Outcome:
+    """Play a scenario in a world of its own. Raises CommandError if it cannot be played."""
+    world = BoxWorld(box, definitions)
+    play = _Play(world, scenario)
+    recorder = Recorder(world, play.subject, scenario.name)
+    problem = ""
+    try:
+        play.begin()
+        world.on_pass = lambda ref: recorder.note() if ref == play.subject else None
+        recorder.note("what is given is there")
+        for step in scenario.steps:
+            play.step(step)
+            recorder.note(f"step: {step.verb}")
+    except (Unexpected, SimulatedHotLoop) as error:
+        problem = str(error)
+    except OperatorError as error:
+        problem = f"the API server refuses it: {error.message}"
+    recorder.note(*([problem] if problem else []))
+    return Outcome(scenario, problem, play.seconds, world.writes, tuple(world.timeline), recorder.moments)
+
+
+Act: TypeAlias = Callable[["_Play", ScenarioStep, Manifest], None]
+
+
+class _Play:
+    """A scenario being played."""
+
+    def __init__(self, world: BoxWorld, scenario: Scenario) -> None:
+        self.world = world
+        self.scenario = scenario
+        self.rules: list[DownstreamRule] = []
+        self.began = world.now
+        self.subject = self._subject()
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds since the beginning."""
+        return (self.world.now - self.began).total_seconds()
+
+    def _subject(self) -> ObjectRef:
+        own = self.world.box.kind
+        for manifest in self.scenario.given:
+            if (manifest.get("apiVersion"), manifest.get("kind")) == (own.api_version, own.kind):
+                return self.world.ref(manifest)
+        raise CommandError(f"{self.scenario.place}: nothing given is a {own.kind} ({own.api_version})")
+
+    def begin(self) -> None:
+        """Create the given objects, those of the box's kind last."""
+        own = self.world.box.kind.kind
+        for manifest in sorted(self.scenario.given, key=lambda one: one.get("kind") == own):
+            self._create(manifest)
+
+    def step(self, step: ScenarioStep) -> None:
+        """Perform or check one step. Raises Unexpected."""
+        match step.verb:
+            case "until":
+                self._until(step)
+            case "after":
+                self.world.pass_time(seconds_of(step.value, step.place))
+            case "restart":
+                self._restart(step)
+            case "fault":
+                self._fault(step)
+            case verb:
+                for said in _listed(step.value):
+                    _ACTS[verb](self, step, said)
+                self.world.work()
+
+    def _gone(self, step: ScenarioStep, manifest: Manifest) -> None:
+        if self.world.get(self.world.ref(manifest)) is not None:
+            raise Unexpected(f"{step.place}: {self.world.ref(manifest)} is still there")
+
+    def _change(self, step: ScenarioStep, manifest: Manifest) -> None:
+        patch = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
+        self.world.change(self.world.ref(manifest), patch)
+
+    def _delete(self, step: ScenarioStep, manifest: Manifest) -> None:
+        self.world.delete(self.world.ref(manifest))
+
+    def _made(self, step: ScenarioStep, manifest: Manifest) -> None:
+        self._create(manifest)
+
+    def _create(self, manifest: Manifest) -> None:
+        ref = self.world.ref(manifest)
+        meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
+        self.world.create({**manifest, "metadata": meta}, ref.kind)
+
+    def _until(self, step: ScenarioStep) -> None:
+        holds, what = self._question(step)
+        if self.world.until(holds, step.within):
+            return
+        ready = condition_of(self.world.get(self.subject), "Ready")
+        said = f"Ready={ready.get('status')}/{ready.get('reason')}: {ready.get('message')}" if ready else "no status"
+        raise Unexpected(f"{step.place}: {self.subject} is not {what} within {step.within:g} s: {said}")
+
+    def _question(self, step: ScenarioStep) -> tuple[Callable[[], bool], str]:
+        world, subject = self.world, self.subject
+        match step.value:
+            case "gone":
+                return (lambda: world.get(subject) is None), "gone"
+            case str() as kind:
+                return (lambda: self._holds(kind, {"status": "True"})), kind
+            case {"condition": str() as kind}:
+                desired = {str(key): value for key, value in step.value.items() if key != "condition"}
+                return (lambda: self._holds(kind, desired)), f"{kind} with {desired}"
+            case _:
+                raise CommandError(
+                    f"{step.place}: until takes a type of condition, `gone`, or {{condition, status, reason}}"
+                )
+
+    def _holds(self, kind: str, desired: Mapping[str, Any]) -> bool:
+        """Return whether a condition of the present generation has these fields."""
+        live = self.world.get(self.subject)
+        condition = condition_of(live, kind)
+        current = condition.get("observedGeneration") == get_path(live, "metadata", "generation")
+        return (
+            bool(condition) and current and all(str(condition.get(key)) == str(value) for key, value in desired.items())
+        )
+
+    def _expect(self, step: ScenarioStep, manifest: Manifest) -> None:
+        live = self.world.get(self.world.ref(manifest))
+        if live is None:
+            raise Unexpected(f"{step.place}: {self.world.ref(manifest)} does not exist")
+        if problem := next(differences(manifest, live, ""), ""):
+            raise Unexpected(f"{step.place}: {self.world.ref(manifest)}: {problem}")
+
+    def _fault(self, step: ScenarioStep) -> None:
+        """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault."""
+        match step.value:
+            case "none":
+                self.rules, self.world.faults.schedule = [], calm
+            case {"server": str() as how} if how in _SERVERS:
+                self.world.faults.schedule = _SERVERS[how]
+            case {"of": str() as of, "pods": str() as how} if how in _ENDINGS:
+                kind, _, name = of.partition("/")
+                self.rules.append(DownstreamRule(DownstreamOutcome(_ENDINGS[how]), kind=kind, name=name or None))
+            case _:
+                raise CommandError(
+                    f"{step.place}: a fault is none, {{server: away}} or {{of: Kind/name, pods: fail|stall}}"
+                )
+        self.world.workloads.behaviour = DownstreamBehaviour(rules=tuple(self.rules))
+        self.world.work()
+
+    def _restart(self, step: ScenarioStep) -> None:
+        """Check that a process that starts again writes nothing."""
+        self.world.work()
+        before = self.world.writes
+        for ref in self.world.parents():
+            self.world.reconcile(ref)
+        if self.world.writes != before:
+            raise Unexpected(f"{step.place}: after a restart {self.world.writes - before} writes were made")
+
+
+_ACTS: Final[Mapping[str, Act]] = {
+    "expect": _Play._expect,
+    "gone": _Play._gone,
+    "change": _Play._change,
+    "create": _Play._made,
+    "delete": _Play._delete,
+}
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def differences(desired: Any, live: Any, path: str) -> Iterator[str]:
+    """Yield differences of `live` from `wanted`: mappings may hold more, lists must match in length and order."""
+    match desired:
+        case Mapping():
+            for key, value in desired.items():
+                here = f"{path}.{key}" if path else str(key)
+                if not isinstance(live, Mapping) or key not in live:
+                    yield f"{here} is absent"
+                else:
+                    yield from differences(value, live[key], here)
+        case list() if isinstance(live, list) and len(live) == len(desired):
+            for at, (one, other) in enumerate(zip(desired, live, strict=True)):
+                yield from differences(one, other, f"{path}[{at}]")
+        case list():
+            yield f"{path} has {len(live) if isinstance(live, list) else 'no'} items, not {len(desired)}"
+        case _:
+            if desired != live or isinstance(desired, bool) is not isinstance(live, bool):
+                yield f"{path} is {live!r}, not {desired!r}"

@@ -1,0 +1,32 @@
+"""Shapes, by which two worlds are compared: objects without uids, times, addresses and secrets."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from purekube.apimachinery.manifest import Manifest, canonical_json, metadata
+from vworkspace_core.api.labels import APPLIED_HASH
+
+_UID: Final = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")
+"""The fields of a spec that the API server and controllers fill in."""
+_STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "data")
+
+
+_ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
+"""The annotation with a hash of Secret versions, which rolls pods and differs between worlds."""
+
+
+def stable_parts_of(live: Manifest) -> bytes:
+    """Return the parts of an object that are the same in every world. Of a Secret, only that it exists."""
+    return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
+
+
+def _plain(live: Manifest) -> Mapping[str, Any]:
+    meta = metadata(live)
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != APPLIED_HASH}
+    spec = live.get("spec")
+    kept = {key: value for key, value in spec.items() if key not in _ALLOCATED} if isinstance(spec, Mapping) else None
+    further = {key: value for key, value in live.items() if key not in _STATUS_ASIDE}
+    body = {} if live.get("kind") == "Secret" else {"data": live.get("data"), **further}
+    return {"labels": meta.get("labels"), "annotations": annotations, "spec": kept, **body}

@@ -1,0 +1,132 @@
+"""The verbs: each connects, changes one object, and prints what it did."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from getpass import getuser
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube_http import KubeApiClient
+from vworkspace_app.commands.parameters import Kubeconfig, SystemNamespace
+from vworkspace_app.commands.session import at_cluster, now
+from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
+from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
+from vworkspace_core.overview import actions
+from vworkspace_core.overview.actions import PlannedAction, Refusal
+
+
+def _retry(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+    return actions.retry(kind, manifest, now())
+
+
+VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | Refusal]] = {
+    "retry": _retry,
+    "suspend": actions.suspend,
+    "resume": actions.resume,
+    "cancel": actions.cancel,
+}
+"""The verbs by their names on the command line."""
+
+
+def _run(verb: str, name: str, namespace: str, kubeconfig: Path | None) -> None:
+    """Run one of `VERBS` on an object. Raises CommandError."""
+    at_cluster(kubeconfig, partial(_do, verb, name, namespace or None))
+
+
+async def _do(verb: str, name: str, namespace: str | None, api: KubeApiClient) -> None:
+    print(await execute_verb(api, name, namespace, VERBS[verb]))
+
+
+Instance = Annotated[str, Parameter(help="The ApplicationInstance: NAME, or appinst/NAME.")]
+
+Run = Annotated[str, Parameter(help="The Operation: NAME, or op/NAME.")]
+
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Its namespace; else all are searched.")]
+
+
+def retry(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
+    """Ask for another try of an application that Flux has given up.
+
+    Example:
+
+        vworkspace-operator retry nextcloud-myteam
+    """
+    _run("retry", name, namespace, kubeconfig)
+
+
+def suspend(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
+    """Pause an application: what runs goes on, nothing is upgraded or repaired until it is resumed.
+
+    Example:
+
+        vworkspace-operator suspend nextcloud-myteam
+    """
+    _run("suspend", name, namespace, kubeconfig)
+
+
+def resume(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
+    """Let a suspended application go on.
+
+    Example:
+
+        vworkspace-operator resume nextcloud-myteam
+    """
+    _run("resume", name, namespace, kubeconfig)
+
+
+def cancel(name: Run, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
+    """Ask an Operation to stop; what it made is deleted.
+
+    Example:
+
+        vworkspace-operator cancel nightly-backup -n org-myteam
+    """
+    _run("cancel", name, namespace, kubeconfig)
+
+
+def approve(
+    name: Run,
+    *,
+    namespace: Namespace = "",
+    by: Annotated[str, Parameter(help="Who agrees, as it is recorded; default: your user name.")] = "",
+    minutes: Annotated[int, Parameter(help="How long the run may take to begin.")] = 60,
+    system_namespace: SystemNamespace = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Agree to one run of an Operation, with exactly the parameters that it has now.
+
+    It needs the right to read the operator's credentials: an account that has it may approve. Example:
+
+        vworkspace-operator approve restore-monday -n org-myteam --by alice
+    """
+    valid = timedelta(minutes=max(1, minutes))
+    request = ApprovalRequest(name, namespace or None, by or getuser(), valid, system_namespace)
+
+    async def agree(api: KubeApiClient) -> None:
+        print(await approve_operation(api, request, now()))
+
+    at_cluster(kubeconfig, agree)
+
+
+def logs(
+    name: Annotated[str, Parameter(help="An object, NAME or KIND/NAME; else the operator itself.")] = "",
+    *,
+    namespace: Namespace = "",
+    follow: Annotated[bool, Parameter(name=("--follow", "-f"), help="Go on.", negative="")] = False,
+    tail: Annotated[int | None, Parameter(help="Only so many lines of each container.")] = None,
+    system_namespace: SystemNamespace = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print what the operator wrote, or the pods of an Operation or an application.
+
+    Pods of an application are found by the label app.kubernetes.io/instance, which charts set. Examples:
+
+        vworkspace-operator logs -f --tail 100
+        vworkspace-operator logs op/nightly-backup -n org-myteam
+    """
+    request = LogRequest(name, namespace or None, follow, tail, system_namespace)
+    at_cluster(kubeconfig, lambda api: write_logs(api, request, partial(print, flush=follow)))

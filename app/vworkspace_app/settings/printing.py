@@ -1,0 +1,59 @@
+"""The settings for people: `run --print-config`, docs/settings.md."""
+
+from purekube.apimachinery.secret_material import redact
+from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.settings.loading import CONFIG_VARIABLE, Loaded
+from vworkspace_app.settings.setting_types import Setting, as_text
+from vworkspace_app.settings.table import SETTINGS
+
+
+def print_config(loaded: Loaded) -> str:
+    """Return a settings file of the settings in force, with origins.
+
+    Secrets are masked; unset settings are comments.
+    """
+    return "".join(_line(row, loaded) for row in SETTINGS)
+
+
+def _line(row: Setting, loaded: Loaded) -> str:
+    value, origin = getattr(loaded.settings, row.name), loaded.origins[row.name]
+    if value is None:
+        return f"# {row.key}: not set\n"
+    shown = value if isinstance(value, bool | int | float) else as_text(value)
+    text = dump([redact({row.key: shown})], Format.YAML).rstrip("\n")
+    return f"{text}  # {redact(origin)}\n"
+
+
+def markdown() -> str:
+    """Return docs/settings.md."""
+    rows = "\n".join(_row(row) for row in SETTINGS)
+    return _PAGE.format(rows=rows, variable=CONFIG_VARIABLE)
+
+
+def _row(row: Setting) -> str:
+    names = f"| `{row.flag}` | `{row.variable}` | `{row.key}` |"
+    return f"{names} {row.setting_type.about} | {_code(row.shown_default)} | {row.about} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+_PAGE = """# Settings of `vworkspace-operator run`
+
+Generated from `app/vworkspace_app/settings/table.py` by `make manifests`; do not edit.
+
+A flag wins over the environment, the environment over the file, the file over the default. The file is YAML; it is
+named by `--config FILE` or `{variable}`. A variable that is empty counts as not set; one that begins with `VWORKSPACE_`
+and is none of these is refused, but for those that Kubernetes makes for Services. `--namespace` is also
+`--system-namespace`, as it is called by `manifests` (and `VWORKSPACE_SYSTEM_NAMESPACE`, `systemNamespace`). All
+problems are told at once when the operator starts, each with the place where the value was said;
+`--print-config` prints what is in force, with secrets masked and with the place each value comes from, as a settings
+file.
+
+| flag | environment | file | takes | default | meaning |
+|---|---|---|---|---|---|
+{rows}
+
+No setting holds a secret: credentials are read from files or Secrets, which can be replaced while the operator runs.
+"""

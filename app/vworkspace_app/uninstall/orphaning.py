@@ -1,0 +1,112 @@
+"""Deletion of our objects so that what is deployed for them stays, next to any operator, killed at any point (RUN-7).
+
+Expected flow
+    marked as abandoned, with our finalizer → deleted, with orphaned dependents → their children are released → checked
+    again, until none is left to release → the finalizers are removed.
+Guarantees
+    A running operator cooperates from the first step on: it releases the children of what is marked and being deleted,
+    and creates nothing for it. Nothing it decided before has an effect after: its writes carry the resourceVersion that
+    they were decided on, and every object that they could be about has changed since. The owner exists until no object
+    names it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.errors import NotFound, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.structuring import read_meta
+from purekube.controller.decision import MergePatch
+from purekube.controller.ownership import owners_without
+from purekube.graph.once import unlocked_finalizers
+from purekube.ports import KubeApi, PatchType, Propagation
+from purekube_run.controller.lookups import all_of, find
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
+from vworkspace_core.instances.ownership import orphaning_patch
+from vworkspace_core.operations.engines import engine_kinds
+
+_BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
+_HOLDING: Final = (FINALIZER, "orphan")
+"""Finalizers that are not needed once everything is released; without a garbage collector "orphan" stays."""
+
+
+async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
+    """Advance the deletion of these objects as far as possible now; to be repeated until they are gone."""
+    owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
+    if await _disowned(api, kind, owners):
+        for owner in owners:
+            await _without_finalizers(api, ObjectRef(kind, owner.namespace, owner.name), owner.uid)
+
+
+async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
+    """Mark an object as abandoned, then delete exactly that copy. None if it has changed or is gone meanwhile."""
+    ref, meta = ref_of(manifest, kind), read_meta(manifest)
+    try:
+        if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):
+            missing = () if FINALIZER in meta.finalizers or meta.deletion_timestamp else (FINALIZER,)
+            change = {"annotations": {ABANDON: "true"}, "finalizers": [*meta.finalizers, *missing]}
+            pinned = {"resourceVersion": meta.resource_version, **change}
+            meta = read_meta(await _merge(api, MergePatch(ref, {"metadata": pinned})))
+        if not meta.deletion_timestamp:
+            # It leaves the finalizer "orphan" for the garbage collector (W-32).
+            await api.delete(ref, uid=meta.uid, resource_version=meta.resource_version, propagation=Propagation.ORPHAN)
+    except (NotFound, Stale):
+        return None
+    return meta
+
+
+async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
+    """Release the children of these owners. True if a check of everything finds none left to release."""
+    by_namespace: dict[str, list[ObjectMeta]] = {}
+    for owner in owners:
+        by_namespace.setdefault(owner.namespace, []).append(owner)
+    patches = [
+        patch
+        for namespace, there in by_namespace.items()
+        for beneath in _BENEATH[kind]
+        for live in await all_of(api, beneath, namespace=namespace)
+        for patch in _next_patch(kind, ref_of(live, beneath), live, there)
+    ]
+    for patch in patches:
+        with suppress(NotFound, Stale):
+            await _merge(api, patch)
+    return not patches
+
+
+def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
+    """Yield at most one patch: the next check finds what is left for another owner."""
+    for owner in owners:
+        patch = orphaning_patch(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)
+        if patch is not None:
+            yield patch
+            return
+
+
+def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
+    """Return a patch that removes owner and our lock from an Operation's object, so that it keeps running."""
+    if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
+        return None
+    change = {
+        "resourceVersion": metadata(live)["resourceVersion"],
+        "ownerReferences": owners_without(live, uid),
+        "finalizers": unlocked_finalizers(live),
+    }
+    return MergePatch(ref, {"metadata": change})
+
+
+async def _without_finalizers(api: KubeApi, ref: ObjectRef, uid: str) -> None:
+    meta = read_meta(await find(api, ref) or {})
+    left = [name for name in meta.finalizers if name not in _HOLDING]
+    if meta.uid == uid and len(left) < len(meta.finalizers):
+        pinned = {"resourceVersion": meta.resource_version, "finalizers": left}
+        with suppress(NotFound, Stale):
+            await _merge(api, MergePatch(ref, {"metadata": pinned}))
+
+
+async def _merge(api: KubeApi, patch: MergePatch) -> Manifest:
+    return await api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)

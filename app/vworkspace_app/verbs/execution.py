@@ -1,0 +1,88 @@
+"""One verb on one object: read it, decide, patch it, return what was done."""
+
+import base64
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import attrs
+
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.ports import KubeApi, PatchType
+from purekube_run.process.errors import CommandError
+from vworkspace_app.verbs.named_objects import find_named_object
+from vworkspace_core.credentials.secret import CredentialKey, secret_ref
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.overview.actions import Approver, PlannedAction, Refusal, approval_payload, approve
+from vworkspace_core.overview.remedy import CLI_MANAGER
+
+
+async def execute_verb(
+    api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
+) -> str:
+    """Carry out a verb, and return what was done.
+
+    Raises CommandError if it is refused, and what `KubeApi.patch` raises.
+    """
+    kind, manifest = await find_named_object(api, name, namespace)
+    return await carry_out(api, kind, manifest, decide(kind, manifest))
+
+
+async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
+    """Write to that very object: one that was recreated meanwhile is left alone."""
+    match decided:
+        case Refusal(why, is_done=True):
+            return why
+        case Refusal(why):
+            raise CommandError(why)
+        case PlannedAction():
+            await _write(api, ref_of(manifest, kind), metadata(manifest)["uid"], decided)
+            return decided.message
+
+
+async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction) -> None:
+    if decided.patch is not None:
+        guarded = {**decided.patch, "metadata": {**decided.patch.get("metadata", {}), "uid": uid}}
+        await api.patch(ref, guarded, patch_type=PatchType.MERGE, field_manager=CLI_MANAGER)
+    for fields in decided.applies:
+        head = ref.kind.manifest(ref.name, ref.namespace)
+        # An apply that names a uid neither recreates a deleted object (S-08) nor changes its successor (S-09).
+        guarded = {**head, **fields, "metadata": {**head["metadata"], "uid": uid}}
+        await api.apply(guarded, kind=ref.kind, field_manager=CLI_MANAGER, force=True)
+
+
+@attrs.frozen
+class ApprovalRequest:
+    """The Operation to approve, the approver, and the validity of the claim."""
+
+    name: str
+    namespace: str | None
+    by: str
+    valid: timedelta
+    system_namespace: str
+
+
+async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
+    """Write a claim for exactly this Operation, as the control plane would.
+
+    Any user who may read the operator's credentials may approve: the API server decides who that is.
+    """
+    kind, manifest = await find_named_object(api, request.name, request.namespace)
+    secret = await _approval_secret(api, request.system_namespace)
+    digest = parameters_digest(get_path(manifest, "spec", "parameters"))
+    approver = Approver(request.by, str(uuid4()), now + request.valid)
+    claim = approval_claim(approval_payload(manifest, approver, digest, now), secret)
+    return await carry_out(api, kind, manifest, approve(kind, manifest, claim, request.valid))
+
+
+async def _approval_secret(api: KubeApi, namespace: str) -> bytes:
+    ref = secret_ref(namespace)
+    try:
+        encoded = get_path(await api.get(ref), "data", CredentialKey.APPROVAL_SECRET)
+    except NotFound:
+        encoded = None
+    if not isinstance(encoded, str) or not encoded:
+        message = f"{ref} has no key {CredentialKey.APPROVAL_SECRET}, so nobody can approve here"
+        raise CommandError(f"{message}: docs/install.md says how it is set")
+    return base64.b64decode(encoded)

@@ -1,0 +1,73 @@
+"""Names of objects on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.errors import USAGE, CommandError
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+
+_WORDS: Final = {
+    "applicationinstance": APPLICATION_INSTANCE,
+    "applicationinstances": APPLICATION_INSTANCE,
+    "appinst": APPLICATION_INSTANCE,
+    "operation": OPERATION,
+    "op": OPERATION,
+    "operations": OPERATION,
+    "cluster": CLUSTER,
+    "clusters": CLUSTER,
+}
+"""Kinds, plurals and short names, as kubectl takes them."""
+
+NOTHING: Final[Mapping[str, Kind]] = {}
+"""No kinds other than our own."""
+
+
+def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
+    """Return the kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind.
+
+    `others`: further kinds, by the words that name them.
+    """
+    word, slash, bare = name.partition("/")
+    if not slash:
+        return tuple(dict.fromkeys((APPLICATION_INSTANCE, OPERATION, CLUSTER, *others.values()))), name
+    words = {**others, **_WORDS}
+    if word.lower() not in words:
+        raise CommandError(f"{word} is no kind of the operator's: give {', '.join(sorted(words))}", status=USAGE)
+    return (words[word.lower()],), bare
+
+
+def is_known(word: str) -> bool:
+    """Return whether a word names one of our own kinds."""
+    return word.lower() in _WORDS
+
+
+async def find_named_object(
+    api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
+) -> tuple[Kind, Manifest]:
+    """Return the object that `NAME` or `KIND/NAME` means, in one namespace or all.
+
+    Raises CommandError if there is none, or several; and what `KubeApi.list` raises.
+    """
+    kinds, bare = kinds_named(name, others)
+    found = await _candidates(api, kinds, bare, namespace)
+    if not found:
+        where = f" in namespace {namespace}" if namespace else ""
+        raise CommandError(f"there is no {' or '.join(kind.kind for kind in kinds)} {bare}{where}")
+    if len(found) > 1:
+        named = "; ".join(str(ref_of(manifest, kind)) for kind, manifest in found)
+        raise CommandError(f"{name} may mean {named}: give KIND/NAME and -n NAMESPACE", status=USAGE)
+    return found[0]
+
+
+async def _candidates(
+    api: KubeApi, kinds: Sequence[Kind], name: str, namespace: str | None
+) -> list[tuple[Kind, Manifest]]:
+    return [
+        (kind, manifest)
+        for kind in kinds
+        for manifest in await all_of(api, kind, namespace=namespace if kind.namespaced else None)
+        if get_path(manifest, "metadata", "name") == name
+    ]

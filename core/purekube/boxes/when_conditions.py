@@ -1,0 +1,210 @@
+"""Gates as mappings (PH-4): shorthand for expressions, so that there is one meaning.
+
+`{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
+.orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone tests for
+presence: it holds if the value is present and not empty, since controllers write empty objects at first.
+
+`{field: web.metadata.creationTimestamp, after: 5m}` depends on the time, which no expression knows: it holds from five
+minutes after the time in the field on.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.formats import GO_DURATION
+from purekube.apimachinery.problems import Problem, ValidationProblems
+
+Resolve: TypeAlias = Callable[[list[str | int]], list[str | int]]
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NO_NAMES: Final = frozenset(("in", "true", "false", "null"))
+_STEP: Final = re.compile(r"\.?([^.\[\]'\"]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_WHOLE: Final = re.compile(r"\$\{(.*)\}", re.DOTALL)
+_LONGEST: Final = 1_024
+
+
+def _compare(sign: str) -> Callable[[str], str]:
+    return lambda value: f"v {sign} {value}"
+
+
+_TESTS: Final[Mapping[str, Callable[[str], str]]] = {
+    "equals": lambda value: f"dyn(v) == {value}",
+    "notEquals": lambda value: f"dyn(v) != {value}",
+    "in": lambda value: f"dyn(v) in {value}",
+    "notIn": lambda value: f"!(dyn(v) in {value})",
+    "greaterThan": _compare(">"),
+    "greaterOrEqual": _compare(">="),
+    "lessThan": _compare("<"),
+    "lessOrEqual": _compare("<="),
+    "matches": lambda value: f"v.matches({value})",
+    "contains": lambda value: f"(type(v) == string ? string(v).contains(string({value})) : {value} in dyn(v))",
+    "isReady": lambda value: f"isReady(v) == {value}",
+}
+_TYPED: Final[Mapping[str, Callable[[str], str]]] = {
+    "equals": lambda value: f"v == {value}",
+    "notEquals": lambda value: f"v != {value}",
+    "in": lambda value: f"v in {value}",
+    "notIn": lambda value: f"v in {value}",
+}
+"""The comparisons without `dyn`, which in the test hides a comparison of types that are never equal."""
+
+OPERATORS: Final = (*_TESTS, "exists")
+"""The tests of a gate, of which it has exactly one."""
+
+AFTER: Final = "after"
+"""The alternative to these tests: how long ago a time has to be."""
+_CREATED: Final = "metadata.creationTimestamp"
+"""The default field of `after`: the creation of the parent."""
+
+_FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}"
+
+
+@attrs.frozen
+class WhenCondition:
+    """One gate: a path, its test, and whether the result is negated."""
+
+    field: str
+    operator: str
+    value: Any
+    negated: bool = False
+
+
+def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
+    """Return a gate from its mapping. Raises ValidationProblems with everything that is wrong."""
+    if not isinstance(raw, Mapping):
+        raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
+    field = raw.get("field", _CREATED if AFTER in raw else None)
+    problems = [*_unknown(raw, path), *_field_problems(field, path, AFTER in raw), *_after_problems(raw, path)]
+    asked = [name for name in (*OPERATORS, AFTER) if name in raw]
+    if len(asked) != 1:
+        problems.append(Problem(path, f"must ask exactly one of {', '.join((*OPERATORS, AFTER))}"))
+    if not isinstance(raw.get("not", False), bool):
+        problems.append(Problem(f"{path}.not", "must be true or false"))
+    if asked and asked[0] in ("exists", "isReady") and not isinstance(raw[asked[0]], bool):
+        problems.append(Problem(f"{path}.{asked[0]}", "must be true or false"))
+    if asked and asked[0] in ("in", "notIn") and not isinstance(raw[asked[0]], (list, str)):
+        problems.append(Problem(f"{path}.{asked[0]}", "must be a list, or an expression that gives one"))
+    if problems:
+        raise ValidationProblems(problems)
+    return WhenCondition(field, asked[0], raw[asked[0]], raw.get("not", False))
+
+
+def _unknown(raw: Mapping[str, Any], path: str) -> list[Problem]:
+    known = ("field", "not", *OPERATORS, AFTER)
+    return [Problem(f"{path}.{key}", "is unknown to a gate") for key in raw if key not in known]
+
+
+def _after_problems(raw: Mapping[str, Any], path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if AFTER in raw:
+        length = raw[AFTER]
+        if not isinstance(length, str) or len(length) > _LONGEST or not re.fullmatch(GO_DURATION, length):
+            problems.append(Problem(f"{path}.{AFTER}", "must be a length of time such as 90s, 5m or 1h30m"))
+        if "not" in raw:
+            problems.append(Problem(f"{path}.not", "cannot be asked of `after`: what has begun does not end"))
+    return problems
+
+
+def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
+    if is_time and isinstance(field, str) and len(field) <= _LONGEST and _WHOLE.fullmatch(field):
+        return []
+    if not isinstance(field, str) or not field or len(field) > _LONGEST or not _steps(field):
+        return [Problem(f"{path}.field", "must be a path such as spec.host or children.web.status.phase")]
+    return []
+
+
+def _steps(field: str) -> list[str | int]:
+    """Return the keys and indices of a path; [] if it is no path."""
+    out: list[str | int] = []
+    at = 0
+    while at < len(field):
+        match = _STEP.match(field, at)
+        if match is None or (at == 0 and match[1] is None):
+            return []
+        keys = (group for group in match.group(1, 3, 4) if group is not None)
+        out.append(int(match[2]) if match[2] is not None else next(keys))
+        at = match.end()
+    return out
+
+
+def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
+    """Return the text of the expression for a gate. A path that begins with no variable is one of `self`.
+
+    `resolve` resolves a path that begins with `children`.
+    """
+    place = place_of(gate, variables, resolve)
+    if gate.operator == "exists":
+        desired = gate.value is not gate.negated
+        expression = f"{place}.optMap(v, {_FILLED}).orValue(false)"
+        return expression if desired else f"!{expression}"
+    test = _TESTS[gate.operator](_literal(gate.value))
+    return f"{place}.optMap(v, {f'!({test})' if gate.negated else test}).orValue(false)"
+
+
+def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
+    """Return the expression of the value that a gate reads, as an optional."""
+    steps = resolve(path_of(gate))
+    root = steps.pop(0) if steps[0] in variables else "self"
+    return f"optional.of({root})" + "".join(map(_optional, steps))
+
+
+def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
+    """Return the expression of the time that `after` counts from: an optional value if the field is a path."""
+    match = _WHOLE.fullmatch(gate.field)
+    return match[1] if match is not None else place_of(gate, variables, resolve)
+
+
+def path_of(gate: WhenCondition) -> list[str | int]:
+    """Return the keys and indices of the value that a gate reads."""
+    return _steps(gate.field)
+
+
+def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
+    """Return the gate's comparison, written so that the type check sees both sides; None if it compares nothing."""
+    form = _TYPED.get(gate.operator)
+    if form is None:
+        return None
+    return f"{place_of(gate, variables, resolve)}.optMap(v, {form(_literal(gate.value))})"
+
+
+def _optional(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[?{step}]"
+    return f".?{step}" if _NAME.fullmatch(step) and step not in _NO_NAMES else f"[?{_quoted(step)}]"
+
+
+def _quoted(value: str) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _literal(value: Any) -> str:
+    """Return a value as CEL writes it; a text `${…}` is an expression."""
+    match value:
+        case str() if whole := _WHOLE.fullmatch(value.strip()):
+            return f"({whole[1]})"
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_quoted(str(key))}: {_literal(item)}" for key, item in value.items()) + "}"
+        case _:
+            return "[" + ", ".join(_literal(item) for item in value) + "]"
+
+
+def all_of(texts: Sequence[str]) -> str:
+    """Return the expression for `when`: all of them. An empty list holds."""
+    return " && ".join(f"({text})" for text in texts) or "true"
+
+
+def any_of(texts: Sequence[str]) -> str:
+    """Return the expression for `any`: one of them. An empty list holds."""
+    return " || ".join(f"({text})" for text in texts) or "true"

@@ -1,0 +1,203 @@
+"""Conditions on an object whose reconcile pass was stopped: a missing right, a defect, bad input (REC-13, RES-4).
+
+The functions work on the raw manifest, since reading or deciding may be what failed. They keep all other fields of the
+status as they are. Each kind says in a `ReconcileErrorWords` which conditions and fields it uses.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.conditions import DesiredCondition, Transition
+from purekube.apimachinery.errors import Forbidden, OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, ref_of
+from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
+from purekube.apimachinery.nesting import LEVELS
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Decision
+from purekube.controller.status import LiveStatus, event_of, status_change
+from purekube.ports import KubernetesEvent
+
+RETRYING: Final = "Retrying"
+"""The reason of the conditions of a pass that is tried again, where a kind has no reason of its own."""
+_READY: Final = "Ready"
+_RECONCILING: Final = "Reconciling"
+_STALLED: Final = "Stalled"
+_LONGEST: Final = 4096
+_LOG_LINE: Final = " The log line with reconcile_id "
+
+
+class ReconcileErrorCause(StrEnum):
+    """Causes that stop a pass. Each value but the last is the reason of the condition that reports it."""
+
+    FORBIDDEN = "Forbidden"
+    INTERNAL_ERROR = "InternalError"
+    TOO_DEEP = "ValidationFailed"
+    """The object is nested so deeply that it cannot be judged."""
+    TRANSIENT = "Transient"
+    """A passing error, which is retried; reported only while the status does not cover this generation."""
+
+
+@attrs.frozen
+class ReconcileError:
+    """The cause that stopped a pass, in words for people. `log_id` names the log line with details."""
+
+    cause: ReconcileErrorCause
+    message: str
+    log_id: str = ""
+    right: Right | None = None
+    """The missing right, for the cause FORBIDDEN."""
+
+    @property
+    def text(self) -> str:
+        """The whole message."""
+        return f"{self.message}{_LOG_LINE}{self.log_id} has more." if self.log_id else self.message
+
+    @property
+    def is_transient(self) -> bool:
+        """True if a retry may succeed without any help."""
+        return self.cause is ReconcileErrorCause.TRANSIENT
+
+    def message_over(self, before: Condition | None = None) -> str:
+        """Return the message for a condition; keep the message of `before` if only the id of the log line differs.
+
+        Otherwise each retry would be a write.
+        """
+        text = safe(self.text, _LONGEST)
+        if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
+            return before.message
+        return text
+
+
+def reconcile_error_of(
+    error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
+) -> ReconcileError:
+    """Translate an error that ended a pass into its cause for the object.
+
+    `not_permitted` returns the message for a missing right: which one, and what grants it. `transient`: the error came
+    from the network or from a time limit.
+    """
+    if isinstance(error, Forbidden) and error.right is not None:
+        return ReconcileError(ReconcileErrorCause.FORBIDDEN, not_permitted(error.right), right=error.right)
+    if isinstance(error, OperatorError):
+        cause = ReconcileErrorCause.TRANSIENT if transient else ReconcileErrorCause.INTERNAL_ERROR
+        return ReconcileError(cause, f"{error.message}; tried again", log_id)
+    if isinstance(error, RecursionError):
+        too_deep = f"the object is nested too deeply to be judged: at most {LEVELS} levels"
+        return ReconcileError(ReconcileErrorCause.TOO_DEEP, too_deep)
+    message = f"a defect of the operator stopped this pass ({type(error).__name__}); it is tried again."
+    return ReconcileError(ReconcileErrorCause.INTERNAL_ERROR, message, log_id)
+
+
+@attrs.frozen
+class ReconcileErrorWords:
+    """The words with which the status of one kind reports a stopped pass."""
+
+    kind: Kind
+    types: Sequence[str]
+    """The types of conditions that the operator owns, in the order of a status."""
+    conditions: Callable[[Mapping[str, Condition], ReconcileError], Iterable[DesiredCondition]]
+    """Given the present conditions and the cause, return the conditions that report it; others stay as they are."""
+    fields: Callable[[Sequence[DesiredCondition], datetime], Mapping[str, Any]]
+    """Given all conditions and the time, return the status fields that follow from them."""
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    """Fields for a status that has none yet."""
+    events: Mapping[str, bool] = attrs.field(factory=dict)
+    """Types of conditions whose transitions become Events, each with whether that Event is a warning."""
+    write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
+    is_ours: Callable[[Manifest], bool] = lambda manifest: True
+    """A function that decides whether the operator may write the object's status."""
+
+
+def standard_words(
+    kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
+) -> ReconcileErrorWords:
+    """Return the words of a kind whose status has the conditions Ready, Reconciling and Stalled."""
+    return ReconcileErrorWords(
+        kind,
+        types,
+        standard_conditions,
+        lambda wanted, at: {},
+        events={_READY: False, _STALLED: True},
+        write_condition=write_condition,
+    )
+
+
+def standard_conditions(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
+    """Yield conditions that say that nothing proceeds, and why. Ready is not changed: what runs keeps running."""
+    text = blocked.message_over(before.get(_STALLED))
+    if blocked.is_transient:
+        if _READY not in before:
+            yield DesiredCondition(_READY, ConditionStatus.UNKNOWN, RETRYING, text)
+        yield DesiredCondition(_RECONCILING, ConditionStatus.TRUE, RETRYING, text)
+        return
+    if _READY not in before:
+        yield DesiredCondition(_READY, ConditionStatus.FALSE, blocked.cause, text)
+    yield DesiredCondition(_RECONCILING, ConditionStatus.FALSE, blocked.cause)
+    yield DesiredCondition(_STALLED, ConditionStatus.TRUE, blocked.cause, text)
+
+
+def blocked_status(
+    words: ReconcileErrorWords,
+    manifest: Manifest,
+    conditions: Sequence[Condition],
+    blocked: ReconcileError,
+    now: datetime,
+) -> Decision:
+    """Return a decision that writes the status and its Events.
+
+    It is empty if the status reports the cause already, or is not ours to write. `conditions` are the present
+    ones of the operator's own types.
+    """
+    if not words.is_ours(manifest):
+        return Decision()
+    meta, status = metadata(manifest), manifest.get("status")
+    live = LiveStatus(
+        ref_of(manifest, words.kind),
+        meta.get("resourceVersion", ""),
+        int(meta.get("generation") or 0),
+        get_path(status, "observedGeneration"),
+        tuple(conditions),
+    )
+    if blocked.is_transient and live.conditions and live.observed_generation == live.generation:
+        return Decision()
+    desired = _desired_conditions(words, live.conditions, blocked)
+    fields = {**words.defaults, **_fields_of(status), **words.fields(desired, now)}
+    change = status_change(live, desired, {}, now, not_compared=fields, write_condition=words.write_condition)
+    if change is None:
+        return Decision()
+    return change.added_to(Decision(), _events(words, live, str(meta.get("uid", "")), change.transitions))
+
+
+def _fields_of(status: object) -> Mapping[str, Any]:
+    """Return the status fields to keep; the writer adds the generation and the conditions again."""
+    if not isinstance(status, Mapping):
+        return {}
+    return {name: value for name, value in status.items() if name not in ("observedGeneration", "conditions")}
+
+
+def _desired_conditions(
+    words: ReconcileErrorWords, before: Sequence[Condition], blocked: ReconcileError
+) -> tuple[DesiredCondition, ...]:
+    desired = {condition.type: _unchanged_condition(condition) for condition in before}
+    desired |= {
+        condition.type: condition
+        for condition in words.conditions({condition.type: condition for condition in before}, blocked)
+    }
+    return tuple(desired[name] for name in words.types if name in desired)
+
+
+def _unchanged_condition(condition: Condition) -> DesiredCondition:
+    generation = condition.observed_generation or 0
+    return DesiredCondition(condition.type, condition.status, condition.reason, condition.message, generation)
+
+
+def _events(
+    words: ReconcileErrorWords, live: LiveStatus, uid: str, transitions: Sequence[Transition]
+) -> Iterator[KubernetesEvent]:
+    for change in transitions:
+        if (name := change.condition.type) in words.events:
+            yield event_of(change, live.ref, uid, warning=words.events[name])

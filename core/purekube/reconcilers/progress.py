@@ -1,0 +1,258 @@
+"""The progress of an object under one controller, which decides the next step (PH-7).
+
+A pass calls `next_step`, carries it out, and repeats until the step is a call or nothing. The outcome of a call goes to
+`after_success` or `after_failure`. Nothing here is stored: after a restart the object's finalizers say what is left.
+
+Guarantees
+    The finalizer is on before the first call. It is removed after a complete call for the deletion, without another
+    call, however often the removal fails.
+    A deletion is reported while the object carries our finalizer; and if it vanished without one, from its last state,
+    provided that this process had begun with it.
+    A failure is not forgotten: only `Terminal`, or a policy that says so, ends the retries.
+    A watcher has two finalizers, one after the other: the first until `on_add` has succeeded, so that no restart loses
+    the notification.
+"""
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.reconcilers.controllers import Feature
+from purekube.reconcilers.request import Cause
+from purekube.reconcilers.watching import finalizers_of
+
+
+@attrs.frozen
+class ProgressRules:
+    """The rules of a controller. `begun` is its finalizer before the first successful call, `kept` the one after it."""
+
+    features: frozenset[Feature]
+    begun: str
+    kept: str
+    tells_changes: bool = False
+    """True for a watcher: it is notified of each change once, and not called without one."""
+
+    @property
+    def has_finalizer(self) -> bool:
+        """Report whether the controller puts finalizers on objects."""
+        return Feature.FINALIZER in self.features
+
+
+@attrs.frozen
+class ObservedFacts:
+    """The relevant facts of an object's current state."""
+
+    uid: str
+    finalizers: tuple[str, ...] = ()
+    deleting: bool = False
+    is_ready: bool = False
+    """True if it is Ready at its current generation."""
+
+
+def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
+    """Return the relevant facts of a manifest."""
+    meta = metadata(manifest)
+    return ObservedFacts(
+        str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready
+    )
+
+
+@attrs.frozen
+class PendingEvent:
+    """The changes since the last call. `old` is the object before the first change that was not reported."""
+
+    changed: bool = False
+    resynced: bool = False
+    by: tuple[ObjectRef, ...] = ()
+    old: Manifest | None = None
+
+    def with_change(self, old: Manifest | None) -> "PendingEvent":
+        """Return the changes plus one more change of the object."""
+        return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
+
+    def with_waker(self, ref: ObjectRef) -> "PendingEvent":
+        """Return the changes plus a change of another object."""
+        return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
+
+    def before(self, later: "PendingEvent | None") -> "PendingEvent":
+        """Combine two sets of changes, this one being the earlier."""
+        if later is None:
+            return self
+        return PendingEvent(
+            self.changed or later.changed,
+            self.resynced or later.resynced,
+            tuple(dict.fromkeys((*self.by, *later.by))),
+            self.old if self.changed else later.old,
+        )
+
+
+NOTHING = PendingEvent()
+
+
+@attrs.frozen
+class ObjectProgress:
+    """This process's knowledge of one incarnation of an object."""
+
+    uid: str = ""
+    is_new: bool = False
+    """True if this process has seen it without our finalizer: no process had begun with it."""
+    begun: bool = False
+    """True if a call was made for it."""
+    notified: bool = False
+    """True if a call for it succeeded."""
+    cleaned: bool = False
+    """True if the call for its deletion is complete."""
+    stalled: bool = False
+    """True if only a change helps."""
+    attempts: int = 0
+    """The number of failures in a row."""
+    state: Any = None
+
+
+class WatcherEvent(StrEnum):
+    """The notifications of a watcher."""
+
+    ADD = "add"
+    SYNC = "sync"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@attrs.frozen
+class Forget:
+    """The step after the object is gone: forget all that is known of it."""
+
+
+@attrs.frozen
+class NoOp:
+    """The step when there is nothing to do."""
+
+
+@attrs.frozen
+class SetFinalizers:
+    """The step that writes these finalizers on the object; then ask again.
+
+    `last`: the object may be gone afterwards.
+    """
+
+    finalizers: tuple[str, ...]
+    last: bool = False
+
+
+@attrs.frozen
+class CallController:
+    """The step that calls the controller."""
+
+    cause: Cause
+    watcher_event: WatcherEvent
+    settled: bool = False
+
+    @property
+    def deleting(self) -> bool:
+        """Report whether the call is for a deletion, and has to clean up."""
+        return self.watcher_event is WatcherEvent.DELETE
+
+
+Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
+
+
+def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
+    """Return what is known of this incarnation; knowledge of another one under the same name does not count."""
+    return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
+
+
+def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
+    """Decide the next step for an object, None if it is gone. `life` belongs to its incarnation."""
+    if seen is None:
+        return Forget()
+    ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
+    if seen.deleting:
+        return _terminating(rules, progress, wake, seen, bool(ours))
+    if rules.has_finalizer and not ours:
+        return SetFinalizers((*seen.finalizers, rules.kept if progress.notified else rules.begun))
+    if rules.has_finalizer and progress.notified and rules.kept not in ours:
+        left = (name for name in seen.finalizers if name != rules.begun)
+        return SetFinalizers((*left, rules.kept))
+    return _existing(rules, progress, wake, seen)
+
+
+def _terminating(
+    rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts, is_held: bool
+) -> Step:
+    if progress.cleaned:
+        left = tuple(name for name in seen.finalizers if name not in (rules.begun, rules.kept))
+        return SetFinalizers(left, last=True) if is_held else NoOp()
+    if rules.has_finalizer and not is_held and not progress.begun:
+        return NoOp()  # no call was made for it
+    if _is_settled(progress, wake):
+        return NoOp()
+    return CallController(_cause(rules, progress, wake, seen), WatcherEvent.DELETE)
+
+
+def _existing(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts) -> Step:
+    if _is_settled(progress, wake):
+        return NoOp()
+    cause = _cause(rules, progress, wake, seen)
+    watcher_event = _watcher_event(rules, progress, wake, seen)
+    if watcher_event is None:
+        return NoOp()
+    settled = cause is Cause.SYNCED and seen.is_ready and not wake.changed and not wake.by
+    return CallController(cause, watcher_event, settled)
+
+
+def _is_settled(progress: ObjectProgress, wake: PendingEvent) -> bool:
+    """Report whether an object is stalled and unchanged: a resync is no reason for another call."""
+    return progress.stalled and not wake.changed and not wake.by
+
+
+def _cause(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts) -> Cause:
+    if not progress.begun:
+        is_old = Feature.SYNC in rules.features and not progress.is_new
+        return Cause.SYNCED if is_old or (seen.deleting and not progress.is_new) else Cause.CREATED
+    if wake.changed:
+        return Cause.CHANGED
+    if wake.by:
+        return Cause.WOKEN
+    return Cause.RETRIED if progress.attempts else Cause.RESYNCED
+
+
+def _watcher_event(
+    rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts
+) -> WatcherEvent | None:
+    if not progress.notified:
+        added = rules.kept in seen.finalizers if rules.begun != rules.kept else not progress.is_new
+        return WatcherEvent.SYNC if added and Feature.SYNC in rules.features else WatcherEvent.ADD
+    if wake.changed:
+        return WatcherEvent.UPDATE
+    return WatcherEvent.SYNC if wake.resynced or wake.by or not rules.tells_changes else None
+
+
+def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
+    """Return the call owed to an object that vanished before our finalizer was removed, from its last state."""
+    if progress.uid != last.uid or not progress.begun or progress.cleaned:
+        return None
+    return CallController(Cause.CHANGED, WatcherEvent.DELETE)
+
+
+# --- the effect of a step or a call ----------------------------------------------------------------------------------
+
+
+def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
+    """Record that our first finalizer is being added, before the write, whose answer may be lost."""
+    is_first = not step.last and rules.begun in step.finalizers and not progress.begun
+    return attrs.evolve(progress, is_new=progress.is_new or is_first)
+
+
+def after_success(
+    progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
+) -> ObjectProgress:
+    """Record a successful call; `complete` if nothing is left to do."""
+    cleaned = call.deleting and complete
+    return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
+
+
+def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
+    """Record a failed call. The state that the last good call returned is kept."""
+    return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

@@ -1,0 +1,187 @@
+"""The data that one version of an object holds and another cannot: kept in an annotation, later put back (PH-8).
+
+A loss is a place where an object differs from its round trip: its value `was`, and what that `became`. It is put back
+if the place still has the value that it became. A change made in the other version meanwhile wins.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.manifest import Manifest, canonical_json, same_json
+from purekube.schema import Schema
+from purekube.schema.node import ListType
+
+_PREFIX: Final = "conversion.vworkspace.io"
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_ABSENT: Final = object()
+
+Step = str | Mapping[str, Any]
+"""The name of a field, or the keys of an item of a keyed list."""
+
+
+def preservation_annotation(version: str) -> str:
+    """Return the annotation for what `version` holds, on an object of a version that cannot hold it."""
+    return f"{_PREFIX}/{version}"
+
+
+@attrs.frozen
+class Loss:
+    """One place that does not survive the round trip. `position` is that of an item missing from a keyed list."""
+
+    path: tuple[Step, ...]
+    was: Any = _ABSENT
+    became: Any = _ABSENT
+    position: int = -1
+
+    def spelled(self) -> str:
+        """Return the path as people write it."""
+        return "".join(
+            f".{step}" if isinstance(step, str) else f"[{','.join(f'{k}={v}' for k, v in step.items())}]"
+            for step in self.path
+        ).removeprefix(".")
+
+    def values(self) -> tuple[str, str]:
+        """Return the value before and after the round trip, for a message."""
+        was, became = ("nothing" if one is _ABSENT else repr(one) for one in (self.was, self.became))
+        return was, became
+
+
+def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
+    """Return where `after`, the result of the round trip, differs from `before`, except in the metadata."""
+    found: list[Loss] = []
+    for key in dict.fromkeys((*before, *after)):
+        if key not in _IDENTITY:
+            child = None if schema is None else schema.child(key)
+            found += _differences(before.get(key, _ABSENT), after.get(key, _ABSENT), child, (key,))
+    return found
+
+
+def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step, ...]) -> Iterator[Loss]:
+    if was is _ABSENT and became is _ABSENT:
+        return
+    if was is not _ABSENT and became is not _ABSENT and same_json(was, became):
+        return
+    if isinstance(was, Mapping) and isinstance(became, Mapping):
+        for key in dict.fromkeys((*was, *became)):
+            child = None if schema is None else schema.child(key)
+            yield from _differences(was.get(key, _ABSENT), became.get(key, _ABSENT), child, (*path, key))
+        return
+    items = _keyed(was, became, schema)
+    if items is None or schema is None:
+        yield Loss(path, was, became)
+        return
+    before, after = items
+    for position, (name, item) in enumerate(before.items()):
+        step = dict(zip(schema.list_keys, name, strict=True))
+        if name in after:
+            yield from _differences(item, after[name], schema.items, (*path, step))
+        else:
+            yield Loss((*path, step), item, _ABSENT, position)
+
+
+def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
+    """Return both lists by the keys of their items, if `became` is the same list with fewer items."""
+    if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
+        return None
+    before, after = _by_keys(was, schema.list_keys), _by_keys(became, schema.list_keys)
+    if before is None or after is None or [name for name in before if name in after] != list(after):
+        return None
+    return before, after
+
+
+def _by_keys(items: Any, keys: Sequence[str]) -> dict[Any, Any] | None:
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return None
+    named = {tuple(item.get(key) for key in keys): item for item in items if _are_plain(item, keys)}
+    return named if len(named) == len(items) else None
+
+
+def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
+    return all(isinstance(item.get(key), str | int | bool) for key in keys)
+
+
+def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
+    """Return `value` with the losses put back where the converted value is unchanged."""
+    out = deepcopy(dict(value)) if lost else dict(value)
+    for one in lost:
+        _restore_loss(out, one)
+    return out
+
+
+def _restore_loss(value: dict[str, Any], loss: Loss) -> None:
+    """Put one loss back, unless it does not fit any longer."""
+    place: Any = value
+    for step in loss.path[:-1]:
+        place = _below(place, step)
+    last = loss.path[-1]
+    if isinstance(last, str):
+        if not isinstance(place, dict) or not _is_same(place.get(last, _ABSENT), loss.became):
+            return
+        if loss.was is _ABSENT:
+            place.pop(last, None)
+        else:
+            place[last] = loss.was
+    elif isinstance(place, list) and loss.was is not _ABSENT:
+        at = next((at for at, item in enumerate(place) if _is_item(item, last)), -1)
+        if at < 0 and loss.became is _ABSENT:
+            place.insert(loss.position if loss.position >= 0 else len(place), loss.was)
+
+
+def _below(value: Any, step: Step) -> Any:
+    if isinstance(step, str):
+        return value.get(step) if isinstance(value, dict) else None
+    return next((item for item in value if _is_item(item, step)), None) if isinstance(value, list) else None
+
+
+def _is_item(item: Any, step: Mapping[str, Any]) -> bool:
+    return isinstance(item, Mapping) and all(item.get(key) == value for key, value in step.items())
+
+
+def _is_same(there: Any, became: Any) -> bool:
+    if there is _ABSENT or became is _ABSENT:
+        return there is became
+    return same_json(there, became)
+
+
+def written(lost: Sequence[Loss]) -> str:
+    """Return the text of the annotation."""
+    return canonical_json([_entry(one) for one in lost]).decode()
+
+
+def _entry(one: Loss) -> dict[str, Any]:
+    entry: dict[str, Any] = {"at": list(one.path)}
+    if one.was is not _ABSENT:
+        entry["was"] = one.was
+    if one.became is not _ABSENT:
+        entry["became"] = one.became
+    if one.position >= 0:
+        entry["position"] = one.position
+    return entry
+
+
+def read(text: Any) -> list[Loss]:
+    """Return the losses of an annotation; none if another writer made it unreadable."""
+    if not isinstance(text, str):
+        return []
+    try:
+        entries = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    if not isinstance(entries, list):
+        return []
+    return [loss for entry in entries if (loss := _loss(entry)) is not None]
+
+
+def _loss(entry: Any) -> Loss | None:
+    if not isinstance(entry, Mapping):
+        return None
+    path, position = entry.get("at"), entry.get("position", -1)
+    if not isinstance(path, list) or not path or not isinstance(position, int) or path[0] in _IDENTITY:
+        return None
+    if not isinstance(path[0], str) or not all(isinstance(step, str | Mapping) for step in path):
+        return None
+    return Loss(tuple(path), entry.get("was", _ABSENT), entry.get("became", _ABSENT), position)

@@ -1,0 +1,95 @@
+"""The check whether an object of ours is for this operator: cluster and namespace (RES-5)."""
+
+from typing import Protocol
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.names import bounded_name
+from vworkspace_core.api.labels import (
+    CLUSTER_ID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    cluster_id_of,
+    namespace_is_managed,
+    namespace_is_terminating,
+)
+from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
+from vworkspace_core.api.remedies import cluster_command, manage_namespace_command
+
+
+def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
+    """Return why an object is not this cluster's, with the command that makes it so; empty if it is."""
+    meant = cluster_id_of(meta)
+    if meant == bounded_name(cluster_id):
+        return ""
+    command = cluster_command(ObjectRef(kind, meta.namespace, meta.name), cluster_id)
+    if meant is None:
+        return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}". To fix: {command}'
+    return (
+        f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}". To fix, if it belongs here: '
+        f"{command}. If not, delete it here"
+    )
+
+
+def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
+    """Report whether the labels assign an object to this operator, as far as is known of an unreadable one."""
+    labels = get_path(manifest, "metadata", "labels")
+    if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
+        return False
+    return get_path(labels, CLUSTER_ID) in (None, "", bounded_name(cluster_id))
+
+
+class _Status(Protocol):
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+class Claimable(Protocol):
+    """An object of our own kinds, with a status that shows its writer."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        ...
+
+    @property
+    def status(self) -> _Status:
+        """The object's status."""
+        ...
+
+
+class _OfCluster(Protocol):
+    @property
+    def cluster_id(self) -> str: ...
+
+
+def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
+    """Report whether the label names a cluster other than this one."""
+    return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
+
+
+def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
+    """Report whether another cluster's operator may own the object: then its status is not ours either (RES-5).
+
+    The status shows it: one with conditions, other than a WrongCluster that we wrote, comes from the operator that the
+    object is meant for.
+    """
+    if not meant_for_another_cluster(source.metadata, settings):
+        return False
+    conditions = {condition.type: condition for condition in source.status.conditions}
+    mark = conditions.get(Type.BLOCKED)
+    own_mark = mark is not None and mark.reason == Reason.WRONG_CLUSTER and f'"{settings.cluster_id}"' in mark.message
+    return bool(conditions) and not own_mark
+
+
+def closed_namespace(name: str, namespace: Manifest | None) -> str:
+    """Return why no object may be created in the namespace; empty if one may."""
+    if namespace_is_terminating(namespace):
+        return f"namespace {name} is being terminated: nothing new can be created in it"
+    if namespace_is_managed(namespace):
+        return ""
+    label = f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+    return f"namespace {name} does not carry the label {label}. To fix: {manage_namespace_command(name)}"

@@ -1,0 +1,82 @@
+"""The words of our own kinds for a pass that an error stopped (REC-13): conditions, and the fields that follow."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.reconcile_error import ReconcileError, ReconcileErrorCause, ReconcileErrorWords
+from vworkspace_core.api.headline import headline
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.managed_namespace import is_labelled_for
+from vworkspace_core.api.operation import Phase
+from vworkspace_core.api.reasons import InstanceConditionType, InstanceReason, OperationConditionType, OperationReason
+from vworkspace_core.api.vocabulary import owned_types
+
+
+def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
+    """Yield the conditions that say that and why reconciling stopped.
+
+    Ready is kept, since a running release goes on.
+    """
+    kind, reason = InstanceConditionType, InstanceReason
+    text = blocked.message_over()
+    if blocked.is_transient:
+        if kind.READY not in before:
+            yield DesiredCondition(kind.READY, ConditionStatus.UNKNOWN, reason.RECONCILING, text)
+        yield DesiredCondition(kind.RECONCILING, ConditionStatus.TRUE, reason.HELM_RELEASE_INSTALLING, text)
+        return
+    if kind.READY not in before:
+        yield DesiredCondition(kind.READY, ConditionStatus.FALSE, reason.NOT_DEPLOYED, text)
+    yield DesiredCondition(kind.RECONCILING, ConditionStatus.FALSE, reason.STABLE, f"blocked: {blocked.cause}")
+    message = blocked.message_over(before.get(kind.BLOCKED))
+    yield DesiredCondition(kind.BLOCKED, ConditionStatus.TRUE, blocked.cause, message)
+
+
+def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
+    """Yield conditions that say why nothing proceeds. Running is not changed: what runs keeps running."""
+    kind = OperationConditionType
+    if kind.RUNNING not in before:
+        text = blocked.message_over() if blocked.is_transient else ""
+        yield DesiredCondition(kind.RUNNING, ConditionStatus.FALSE, OperationReason.ENGINE_NOT_STARTED, text)
+    if blocked.cause is ReconcileErrorCause.TOO_DEEP:
+        message = blocked.message_over(before.get(kind.ACCEPTED))
+        yield DesiredCondition(kind.ACCEPTED, ConditionStatus.FALSE, blocked.cause, message)
+    elif not blocked.is_transient:
+        message = blocked.message_over(before.get(kind.BLOCKED))
+        yield DesiredCondition(kind.BLOCKED, ConditionStatus.TRUE, blocked.cause, message)
+
+
+def _instance_fields(conditions: Sequence[DesiredCondition], now: datetime) -> dict[str, Any]:
+    return {"lastReconcileTime": format_time(now), **headline(APPLICATION_INSTANCE, conditions)}
+
+
+def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> dict[str, Any]:
+    return headline(OPERATION, conditions)
+
+
+def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
+    """Return the words for the objects of one cluster only (RES-5)."""
+    return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
+
+
+INSTANCE_WORDS: Final = ReconcileErrorWords(
+    APPLICATION_INSTANCE,
+    owned_types(APPLICATION_INSTANCE.kind),
+    _of_instance,
+    _instance_fields,
+    events={InstanceConditionType.BLOCKED: True, InstanceConditionType.READY: False},
+)
+OPERATION_WORDS: Final = ReconcileErrorWords(
+    OPERATION,
+    owned_types(OPERATION.kind),
+    _of_operation,
+    _operation_fields,
+    defaults={"phase": Phase.PENDING.value},
+    events={OperationConditionType.BLOCKED: True, OperationConditionType.ACCEPTED: True},
+)

@@ -1,0 +1,21 @@
+"""Settings weaker than a cluster with several tenants permits, each as a sentence for the Cluster (RUN-12)."""
+
+from collections.abc import Iterator
+
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.claims import are_lowered
+from vworkspace_core.operations.settings import OperationSettings
+
+
+def weak_settings_of(
+    decisions: Settings, operations: OperationSettings, required_bindings: frozenset[str]
+) -> Iterator[str]:
+    """Yield each setting that is weaker than several tenants in one cluster permit, with its consequence."""
+    if not decisions.default_service_account and decisions.allow_unimpersonated_releases:
+        yield "--allow-unimpersonated-releases: charts are installed with Flux's own rights"
+    if not operations.allowed_images:
+        yield "--allowed-images is empty: Operations may run any image"
+    if are_lowered(required_bindings):
+        yield "--required-claim-bindings lacks ns or params: an approval can be used for something else"
+    if decisions.admission.allow_http:
+        yield "--allow-http: charts may come over plain http://"

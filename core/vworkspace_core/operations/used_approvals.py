@@ -1,0 +1,136 @@
+"""The ledger of spent approvals: a claim is valid for one run (OPS-4).
+
+An approval has an id (`rid`). It is recorded with the uid of the Operation that it starts, before the run starts: the
+same claim in another object of that name, or in a copy of it, finds its id taken. An expired approval is invalid anyway
+and is not kept. The ledger is one Secret in the operator's own namespace; it holds no secret, but there the operator
+may write nothing else.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.errors import AlreadyExists, NotFound, Permanent, Stale, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
+from purekube.apimachinery.resources import SECRET
+from purekube.ports import KubeApi
+from vworkspace_core.api.labels import FIELD_MANAGER
+
+LEDGER_SECRET: Final = "vworkspace-spent-approvals"
+MOST_SPENT: Final = 5000
+"""The most unexpired approvals; a Secret has room for more, and a cluster that needs them has other problems."""
+
+_KEPT: Final = timedelta(days=1)
+"""The time that an entry is kept after expiry: differing clocks must not make an approval valid again."""
+_KEY: Final = "spent"
+_TRIES: Final = 4
+
+
+class UsedApprovalsFull(Permanent):
+    """The error that there is no room for another approval before others expire."""
+
+
+@attrs.frozen
+class Redemption:
+    """An approval that is to start one Operation."""
+
+    rid: str = attrs.field(repr=False)
+    uid: str
+    expires: datetime
+
+
+@attrs.frozen
+class UsedApprovals:
+    """The spent approvals: by the hash of the id, the uid of the Operation and when the approval expires."""
+
+    entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
+
+    def holder_of(self, rid: str) -> str | None:
+        """Return the uid of the Operation that the approval was spent on, None if it was not."""
+        entry = self.entries.get(_hashed(rid))
+        return entry[0] if entry is not None else None
+
+    def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
+        """Return the ledger with that approval spent, and without long expired ones. Raises LedgerFull."""
+        entries = {
+            rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
+        }
+        entries.setdefault(_hashed(redemption.rid), (redemption.uid, int(redemption.expires.timestamp())))
+        if len(entries) > MOST_SPENT:
+            raise UsedApprovalsFull(
+                f"{MOST_SPENT} approvals have been used that have not expired yet, and no more can be remembered: let"
+                " the control plane give approvals that expire sooner"
+            )
+        return UsedApprovals(entries)
+
+
+def _hashed(rid: str) -> str:
+    return hashlib.sha256(rid.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _read(secret: Manifest) -> UsedApprovals:
+    """Read the ledger from the Secret. Raises Permanent: unreadable entries must not count as unspent."""
+    try:
+        data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
+    except (ValueError, RecursionError):
+        message = (
+            f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
+        )
+        raise Permanent(f"{message} and let every approval that is under way be given anew") from None
+    return UsedApprovals(data)
+
+
+def _decoded(value: Any) -> bytes:
+    return msgspec.convert(value, bytes)  # base64, as Kubernetes stores it
+
+
+@attrs.define
+class UsedApprovalStore:
+    """The ledger in the cluster; a precondition on each write keeps two shards from spending one approval (RUN-13)."""
+
+    _api: KubeApi
+    _namespace: str
+
+    async def read(self) -> UsedApprovals:
+        """Read the current ledger. Raises what `KubeApi.get` raises, except NotFound."""
+        return _read(await self._live() or {"data": {_KEY: "e30="}})
+
+    async def redeem(self, redemption: Redemption, now: datetime) -> UsedApprovals:
+        """Return the ledger with the approval spent, by this Operation or an earlier one; durable on return.
+
+        Raises LedgerFull, and Unavailable if other writers never stop.
+        """
+        for _ in range(_TRIES):
+            live = await self._live()
+            before = UsedApprovals() if live is None else _read(live)
+            if before.holder_of(redemption.rid) is not None:
+                return before
+            after = before.with_used(redemption, now)
+            if await self._written(live, after):
+                return after
+        raise Unavailable(f"Secret {LEDGER_SECRET} is being written by somebody else too")
+
+    async def _live(self) -> Manifest | None:
+        try:
+            return await self._api.get(ObjectRef(SECRET, self._namespace, LEDGER_SECRET))
+        except NotFound:
+            return None
+
+    async def _written(self, live: Manifest | None, after: UsedApprovals) -> bool:
+        manifest = SECRET.manifest(LEDGER_SECRET, self._namespace)
+        data = {_KEY: msgspec.to_builtins(canonical_json(after.entries))}
+        body = {**manifest, "type": "vworkspace.io/spent-approvals", "data": data}
+        try:
+            if live is None:
+                await self._api.create(body, kind=SECRET, field_manager=FIELD_MANAGER)
+            else:
+                version = live["metadata"]["resourceVersion"]
+                meta = {**body["metadata"], "resourceVersion": version}
+                await self._api.update({**body, "metadata": meta}, kind=SECRET, field_manager=FIELD_MANAGER)
+        except (AlreadyExists, Stale, NotFound):
+            return False
+        return True

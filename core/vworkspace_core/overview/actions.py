@@ -1,0 +1,133 @@
+"""The actions of people on an object: what is written, or why there is nothing to do (REC-14, RES-4, OPS-4, OPS-11)."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from purekube.apimachinery.timestamps import exact_time
+from purekube.controller.refused_writes import other_holders
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
+from vworkspace_core.api.reasons import InstanceReason
+from vworkspace_core.overview.remedy import CLI_MANAGER, command_line_name, may_resume
+from vworkspace_core.overview.summary import OverviewState, summary_of
+
+_ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
+
+
+@attrs.frozen
+class PlannedAction:
+    """A write to one object, and a message for people.
+
+    `patch` is a merge patch. `applies` are applies, one after the other, each of them all that `CLI_MANAGER` holds from
+    then on: a patch would leave it as the manager of a field that the API server only defaulted, a conflict for others.
+    """
+
+    message: str
+    patch: Mapping[str, Any] | None = None
+    applies: tuple[Mapping[str, Any], ...] = ()
+
+
+@attrs.frozen
+class Refusal:
+    """The reason why nothing is done. `is_done`: the object is already as requested."""
+
+    why: str
+    is_done: bool = False
+
+
+def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
+    """Ask Flux to try a release again that it has given up (REC-14). The token is the time."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
+    summary = summary_of(kind, manifest)
+    if summary.state is OverviewState.READY:
+        return Refusal(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
+    if summary.state is OverviewState.WAITING:
+        return Refusal(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
+    token = exact_time(now)
+    told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
+    return PlannedAction(told, {"metadata": {"annotations": {RETRY: token}}})
+
+
+def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+    """Pause the release (RES-4)."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
+    if get_path(manifest, "spec", "suspend") is True:
+        return Refusal(f"{_name(kind, manifest)} is suspended already", is_done=True)
+    if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
+        return Refusal(f"the control plane decides about spec.suspend of {_name(kind, manifest)}: suspend it there")
+    told = f"{_name(kind, manifest)} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
+    return PlannedAction(told, applies=({"spec": {"suspend": True}},))
+
+
+def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+    """Resume the release. The field is applied and then given up, so that no manager holds it afterwards."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal("only an ApplicationInstance can be resumed")
+    if get_path(manifest, "spec", "suspend") is True:
+        if not may_resume(manifest):
+            return Refusal(f"the control plane suspended {_name(kind, manifest)}: resume it there")
+        return PlannedAction(f"{_name(kind, manifest)} is resumed", applies=({"spec": {"suspend": False}}, {}))
+    if (summary := summary_of(kind, manifest)).reason == InstanceReason.MANUALLY_SUSPENDED:
+        return Refusal(summary.message)
+    return Refusal(f"{_name(kind, manifest)} is not suspended", is_done=True)
+
+
+def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+    """Ask an Operation to stop (OPS-11)."""
+    if kind != OPERATION:
+        return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
+    state = summary_of(kind, manifest).state
+    if state in _ENDED:
+        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+    told = f"{_name(kind, manifest)} is asked to stop; follow it with: {_follow(kind, manifest)}"
+    return PlannedAction(told, {"metadata": {"annotations": {CANCEL: "true"}}})
+
+
+@attrs.frozen
+class Approver:
+    """The person who agrees, until when, and the id of this agreement, which is valid for one run."""
+
+    name: str
+    request_id: str
+    until: datetime
+
+
+def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
+    """Return the content of a claim, bound to the object, its namespace, its cluster and its parameters (OPS-4)."""
+    meta = manifest["metadata"]
+    bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
+    return {
+        "at": exact_time(now),
+        "by": approver.name,
+        "exp": int(approver.until.timestamp()),
+        "op": meta["name"],
+        "ns": meta["namespace"],
+        "rid": approver.request_id,
+        "params": digest,
+        **{field: value for field, value in bound.items() if value},
+    }
+
+
+def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
+    """Write a claim into an Operation. While it is there, the parameters cannot be changed."""
+    if kind != OPERATION:
+        return Refusal("only an Operation can be approved")
+    if (state := summary_of(kind, manifest).state) in _ENDED:
+        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+    minutes = valid // timedelta(minutes=1)
+    told = f"{_name(kind, manifest)} is approved for one run, which has to begin within {minutes} minutes"
+    return PlannedAction(told, {"spec": {"approvals": {"claim": claim}}})
+
+
+def _name(kind: Kind, manifest: Manifest) -> str:
+    return str(ref_of(manifest, kind))
+
+
+def _follow(kind: Kind, manifest: Manifest) -> str:
+    return f"vworkspace-operator status {command_line_name(ref_of(manifest, kind))} -w"

@@ -1,0 +1,136 @@
+"""The control plane's knowledge of its jobs and events, as lines that may be shown (SEE-3).
+
+Read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads stay
+encrypted, and malformed ones are reported as such.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.timestamps import parse_time
+from vworkspace_core.overview.severity import Severity
+from vworkspace_core.overview.timeline import TimelineEntry
+
+MOST_LINES: Final = 200
+_SHORT: Final = 160
+_OUTCOMES: Final[Mapping[str, Severity]] = {
+    "succeeded": Severity.GOOD,
+    "noop": Severity.QUIET,
+    "failed": Severity.BAD,
+    "conflict": Severity.BAD,
+}
+_TARGETS: Final = ((), ("operation",), ("applicationInstance",))
+"""The paths in a payload at which an object may be."""
+
+
+@attrs.frozen
+class JobLine:
+    """One job. `state` is a word for its progress."""
+
+    id: str
+    cluster: str
+    kind: str
+    about: str
+    key: str
+    state: str
+    severity: Severity
+    offers: int
+    message: str = ""
+    phase: str = ""
+    offered: datetime | None = None
+    acked: datetime | None = None
+    closed: datetime | None = None
+
+
+def job_line(entry: Mapping[str, Any]) -> JobLine:
+    """Return the line of a job of the admin API, whatever the entry holds."""
+    raw, result = entry.get("job"), entry.get("result")
+    statuses = entry.get("statuses")
+    last = statuses[-1] if isinstance(statuses, list) and statuses else None
+    state, severity = _state(entry, result)
+    offers = entry.get("offers")
+    return JobLine(
+        safe(_text(entry, "id"), _SHORT),
+        safe(_text(entry, "clusterId"), _SHORT),
+        safe(_text(raw, "kind"), _SHORT),
+        safe(_payload_target(get_path(raw, "payload")), _SHORT),
+        safe(_text(raw, "idempotencyKey"), _SHORT),
+        state,
+        severity,
+        offers if isinstance(offers, int) else 0,
+        safe(_text(result, "error") or _text(last, "message")),
+        safe(_text(last, "phase"), _SHORT),
+        *(_time(entry.get(name)) for name in ("offeredAt", "ackedAt", "closedAt")),
+    )
+
+
+def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
+    """Yield the events of a job with their times."""
+    for at, what, severity in (
+        (line.offered, "was offered last", Severity.QUIET),
+        (line.acked, "was acknowledged", Severity.MOVING),
+        (line.closed, f"ended: {line.state}", line.severity),
+    ):
+        if at is not None:
+            yield TimelineEntry(at, f"job {line.id} {what}", severity, line.about)
+
+
+def event_entry(event: Any) -> TimelineEntry | None:
+    """Return the entry for an event that an agent sent; None for one without a time."""
+    at = _time(get_path(event, "timestamp"))
+    if at is None:
+        return None
+    ref = get_path(event, "resourceRef")
+    about = " ".join(
+        filter(None, (_text(ref, "kind"), "/".join(filter(None, (_text(ref, "namespace"), _text(ref, "name"))))))
+    )
+    said = [
+        f"{_text(condition, 'type')}={_text(condition, 'status')} {_text(condition, 'reason')}"
+        for condition in (get_path(event, "conditions") or ())[:8]
+    ]
+    return TimelineEntry(
+        at, safe(f"event {_text(event, 'kind')}", _SHORT), Severity.QUIET, safe("; ".join([about, *said]))
+    )
+
+
+def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
+    if isinstance(result, Mapping):
+        outcome = _text(result, "outcome")
+        return safe(outcome, _SHORT), _OUTCOMES.get(outcome, Severity.QUIET)
+    if entry.get("closedAt"):
+        return "withdrawn", Severity.QUIET
+    if entry.get("ackedAt"):
+        return "acknowledged", Severity.MOVING
+    return ("offered", Severity.WAITING) if entry.get("offeredAt") else ("waits for its agent", Severity.WAITING)
+
+
+def _payload_target(payload: Any) -> str:
+    """Return the object that a payload is about."""
+    if isinstance(payload, str):
+        return "encrypted"
+    for path in _TARGETS:
+        found = get_path(payload, *path)
+        name = _text(found, "name") or _text(get_path(found, "metadata"), "name")
+        if name:
+            namespace = _text(found, "namespace") or _text(get_path(found, "metadata"), "namespace")
+            return f"{_text(found, 'kind')} {'/'.join(filter(None, (namespace, name)))}".strip()
+    return ""
+
+
+def _text(value: Any, field: str) -> str:
+    found = get_path(value, field)
+    return found if isinstance(found, str) else ""
+
+
+def _time(text: Any) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None

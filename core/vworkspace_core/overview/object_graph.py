@@ -1,0 +1,244 @@
+"""An object and everything below it as a drawing: nodes in columns, and the edges between them (SEE-3).
+
+One drawing for every kind: a tree of owners (instances, Operations), or the graph of a composite with its gates.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.secret_material import safe
+from purekube.composites.composite import Composite, Explanation
+from purekube.controller.decision import Snapshot
+from purekube.graph import Graph, NodeState, Observation
+from vworkspace_core.overview.object_list import redacted_summary
+from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
+from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
+from vworkspace_core.overview.tree import Branch, ObjectOrigin, origin_of
+
+MOST_NODES: Final = 200
+"""The most nodes that are drawn; the others are counted."""
+_MOST_ITEMS: Final = 12
+"""The most items of one node, which may be a list."""
+
+
+@attrs.frozen
+class ObjectGraphNode:
+    """One box of the drawing. `waits_for` and `gates` say in words what blocks it."""
+
+    id: str
+    kind: str
+    name: str
+    state: str
+    severity: Severity
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    ref: ObjectRef | None = None
+    waits_for: tuple[str, ...] = ()
+    when_conditions: tuple[str, ...] = ()
+    column: int = 0
+    row: int = 0
+
+
+@attrs.frozen
+class ObjectGraphEdge:
+    """An edge: `target` comes after `source`. `is_open`: the source does not block it."""
+
+    source: str
+    target: str
+    is_open: bool = True
+
+
+@attrs.frozen
+class ObjectGraph:
+    """The drawing. `left_out` is the number of nodes that are not in it."""
+
+    nodes: tuple[ObjectGraphNode, ...]
+    edges: tuple[ObjectGraphEdge, ...]
+    left_out: int = 0
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return 1 + max((node.column for node in self.nodes), default=-1)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the longest column."""
+        return 1 + max((node.row for node in self.nodes), default=-1)
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
+    """Return a drawing: the requester, the object, its sources and release, and the rest after its owners."""
+    asked = _of_origin(origin)
+    root = _of_summary(branch.summary)
+    nodes, edges = [asked, root], [ObjectGraphEdge(asked.id, root.id)]
+    _grow(branch, nodes, edges)
+    return _laid_out(nodes, edges)
+
+
+def _of_origin(origin: ObjectOrigin) -> ObjectGraphNode:
+    if origin.job:
+        return ObjectGraphNode(
+            "origin", "job of the control plane", safe(origin.job.rpartition("/")[2]), "", Severity.QUIET
+        )
+    return ObjectGraphNode("origin", "applied directly", safe(origin.manager) or "writer unknown", "", Severity.QUIET)
+
+
+def _grow(branch: Branch, nodes: list[ObjectGraphNode], edges: list[ObjectGraphEdge]) -> None:
+    parent = _of_summary(branch.summary)
+    beside = {child.summary.ref: _of_summary(child.summary) for child in branch.children}
+    for child in branch.children:
+        node = beside[child.summary.ref]
+        sources = [beside[ref] for ref in child.made_from if ref in beside]
+        nodes.append(node)
+        edges += [ObjectGraphEdge(source.id, node.id, source.severity is Severity.GOOD) for source in sources]
+        edges += [] if sources else [ObjectGraphEdge(parent.id, node.id)]
+        _grow(child, nodes, edges)
+
+
+def _of_summary(summary: Summary) -> ObjectGraphNode:
+    shown = redacted_summary(summary)
+    ref = shown.ref
+    severity = severity_of(shown.state)
+    return ObjectGraphNode(
+        _id(ref), ref.kind.kind, ref.name, shown.state.value, severity, shown.reason, shown.message, shown.since, ref
+    )
+
+
+def _id(ref: ObjectRef) -> str:
+    return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
+
+
+# --- parents of composites -------------------------------------------------------------------------------------------
+
+
+def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
+    """Return a drawing of a parent and every node of its graph, with states from its controller's own decision.
+
+    A parent that is being deleted, or whose graph is unknown, is drawn with the objects that exist.
+    """
+    explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
+    if explanation is None or metadata(manifest).get("deletionTimestamp"):
+        return graph_of_tree(_marked(composite, manifest, observed), origin_of(manifest))
+    root = _of_summary(summary_of(composite.kind, manifest))
+    nodes, edges, ends = [root], list[ObjectGraphEdge](), dict[str, list[str]]()
+    observations = explanation.plan.observations
+    for name, items in observations.items():
+        made = [_of_observation(item, explanation) for item in items[:_MOST_ITEMS]]
+        if len(items) > _MOST_ITEMS:
+            made.append(_rest(name, items[_MOST_ITEMS:]))
+        nodes += made
+        ends[name] = [node.id for node in made]
+    is_open = {name: all(one.is_ready for one in seen) for name, seen in observations.items()}
+    for name, mine in ends.items():
+        sources = _sources(explanation.graph, name, ends)
+        for target in mine:
+            edges += [ObjectGraphEdge(source, target, is_open[of]) for of, source in sources]
+            edges += [] if sources else [ObjectGraphEdge(root.id, target)]
+    return _laid_out(nodes, edges)
+
+
+def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
+    """Return a parent with all objects that carry its uid."""
+    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
+    label = composite.marks.owner_uid
+    children = [
+        Branch(summary_of_child(ref.kind, live))
+        for ref, live in sorted(observed.objects.items())
+        if uid and get_path(live, "metadata", "labels", label) == uid
+    ]
+    return Branch(summary_of(composite.kind, manifest), tuple(children))
+
+
+def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return the nodes that this one depends on, each with its first drawn item."""
+    targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
+    return [(to, ends[to][0]) for to in targets if ends.get(to)]
+
+
+def _of_observation(observation: Observation, explanation: Explanation) -> ObjectGraphNode:
+    node = explanation.graph.nodes[observation.node]
+    return ObjectGraphNode(
+        f"node/{observation.node}/{observation.key}",
+        node.kind.kind,
+        safe(observation.ref.name if observation.ref is not None else observation.node),
+        observation.state.value,
+        severity_of_node(observation.state),
+        safe(observation.reason),
+        safe(observation.message),
+        None,
+        observation.ref,
+        observation.waits_for,
+        tuple(safe(gate) for gate in explanation.when_conditions.get(observation.node, ())),
+    )
+
+
+def _rest(name: str, others: Sequence[Observation]) -> ObjectGraphNode:
+    ready = sum(observation.is_ready for observation in others)
+    severity = Severity.GOOD if ready == len(others) else Severity.MOVING
+    state = NodeState.READY if ready == len(others) else NodeState.PROGRESSING
+    return ObjectGraphNode(
+        f"node/{name}/…", name, f"and {len(others)} more", state.value, severity, "", f"{ready} are ready"
+    )
+
+
+# --- layout ----------------------------------------------------------------------------------------------------------
+
+
+def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]) -> ObjectGraph:
+    """Place each node one column after its last source, and in the column next to its sources or below."""
+    drawn = {node.id: node for node in nodes[:MOST_NODES]}
+    kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
+    columns = _columns(drawn, kept)
+    rows: dict[str, int] = {}
+    for _, members in sorted(_by_column(drawn, columns).items()):
+        free = 0
+        for name in sorted(members, key=lambda member: _pull(member, kept, rows)):
+            rows[name] = max(free, int(_pull(name, kept, rows)))
+            free = rows[name] + 1
+    placed = (attrs.evolve(node, column=columns[name], row=rows[name]) for name, node in drawn.items())
+    return ObjectGraph(tuple(placed), tuple(kept), max(0, len(nodes) - MOST_NODES))
+
+
+def _columns(nodes: Mapping[str, ObjectGraphNode], edges: Sequence[ObjectGraphEdge]) -> dict[str, int]:
+    sources: dict[str, list[str]] = defaultdict(list)
+    for edge in edges:
+        sources[edge.target].append(edge.source)
+    columns = dict.fromkeys(nodes, 0)
+    for _ in range(len(nodes)):  # no path is longer; so this ends even on a cycle
+        moved = False
+        for name, before in sources.items():
+            column = 1 + max(columns[source] for source in before)
+            if column > columns[name] and column < len(nodes):
+                columns[name], moved = column, True
+        if not moved:
+            break
+    return columns
+
+
+def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int, list[str]]:
+    found: dict[int, list[str]] = defaultdict(list)
+    for name in nodes:
+        found[columns[name]].append(name)
+    return found
+
+
+def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
+    """Return the mean row of the node's sources."""
+    above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
+    return sum(above) / len(above) if above else 0.0
+
+
+def walk(object_graph: ObjectGraph) -> Iterator[ObjectGraphNode]:
+    """Yield the nodes in reading order: column by column, each from top to bottom."""
+    return iter(sorted(object_graph.nodes, key=lambda node: (node.column, node.row)))

@@ -1,0 +1,182 @@
+"""Every object as a row, and the list that a user requests: filtered, counted, page by page (SEE-3).
+
+A row holds what may be shown: messages are redacted, and of a spec only the chart or the kind of a run is kept.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.secret_material import safe
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.overview.severity import Severity, severity_of, urgency
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.timeline import last_transition
+
+PAGE_SIZE: Final = 100
+_LONGEST: Final = 240
+"""The most bytes of a row's message; the whole message is on the object's own page."""
+_MOST_CHOICES: Final = 200
+"""The most namespaces offered as choices; others can be typed."""
+
+
+@attrs.frozen
+class ListRow:
+    """One object. `about` describes it in a few words; `moved` is when a condition last changed."""
+
+    ref: ObjectRef
+    state: OverviewState
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    about: str = ""
+    moved: datetime | None = None
+    state_text: str = ""
+    wanted: str = ""
+    deployed: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """The tone in which its state is shown."""
+        return severity_of(self.state)
+
+
+@attrs.frozen
+class ListQuery:
+    """The filters of a request; an empty text lets everything through.
+
+    `text` is searched in names, reasons and messages.
+    """
+
+    kind: str = ""
+    state: str = ""
+    namespace: str = ""
+    text: str = ""
+    page: int = 1
+
+
+@attrs.frozen
+class Choice:
+    """A value of a filter, and how many rows it would leave."""
+
+    value: str
+    count: int
+    is_chosen: bool = False
+
+
+@attrs.frozen
+class ListView:
+    """One page of rows. `found` counts the rows of all pages, `total` all rows without any filter.
+
+    The count of a choice is how many rows that choice would let through, given the other filters.
+    """
+
+    query: ListQuery
+    rows: tuple[ListRow, ...]
+    found: int
+    total: int
+    pages: int
+    kinds: tuple[Choice, ...]
+    states: tuple[Choice, ...]
+    namespaces: tuple[Choice, ...]
+
+
+def redacted_summary(summary: Summary) -> Summary:
+    """Return the summary with everything redacted that must not be shown."""
+    return attrs.evolve(
+        summary,
+        reason=safe(summary.reason),
+        message=safe(summary.message),
+        wanted=safe(summary.wanted),
+        deployed=safe(summary.deployed),
+        override=safe(summary.override),
+        remedies=tuple(safe(remedy) for remedy in summary.remedies),
+        advice=safe(summary.advice),
+    )
+
+
+def row_of(kind: Kind, manifest: Manifest) -> ListRow:
+    """Return the row of an object of our own kinds, or of a box's kind."""
+    summary = summary_of(kind, manifest)
+    reason, message = (safe(text, _LONGEST) for text in (summary.reason, summary.message))
+    about = safe(_description(kind, manifest), _LONGEST)
+    cells = (safe(text, _LONGEST) for text in (summary.state_text, summary.wanted, summary.deployed))
+    moved = last_transition(manifest)
+    return ListRow(summary.ref, summary.state, reason, message, summary.since, about, moved, *cells)
+
+
+def _description(kind: Kind, manifest: Manifest) -> str:
+    if kind == APPLICATION_INSTANCE:
+        return " ".join(_texts(manifest, ("spec", "chart", "name")))
+    if kind == OPERATION:
+        what = " by ".join(_texts(manifest, ("spec", "type"), ("spec", "engine")))
+        return " on ".join([part for part in (what, *_texts(manifest, ("spec", "targetRef", "name"))) if part])
+    return ""
+
+
+def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
+    values: list[Any] = [get_path(manifest, *path) for path in paths]
+    return [value for value in values if isinstance(value, str) and value]
+
+
+def list_view(rows: Iterable[ListRow], query: ListQuery, size: int = PAGE_SIZE) -> ListView:
+    """Return the requested page, or the last one if there are fewer; the most urgent rows come first."""
+    rows = tuple(rows)
+    filters = _filters(query)
+    found = [row for row in rows if all(passes(row) for passes in filters.values())]
+    found.sort(key=lambda row: (urgency(row.severity), row.ref.namespace or "", row.ref.kind.kind, row.ref.name))
+    pages = max(1, -(-len(found) // size))
+    page = min(max(1, query.page), pages)
+    return ListView(
+        attrs.evolve(query, page=page),
+        tuple(found[(page - 1) * size : page * size]),
+        len(found),
+        len(rows),
+        pages,
+        _choices(rows, filters, "kind", lambda row: row.ref.kind.kind, query.kind),
+        _choices(rows, filters, "state", lambda row: row.state.value, query.state, by_urgency=True),
+        _choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)[:_MOST_CHOICES],
+    )
+
+
+_Filters = dict[str, Callable[[ListRow], bool]]
+
+
+def _filters(query: ListQuery) -> _Filters:
+    """Return the active filters by name; filters that let everything through are left out."""
+    text = query.text.casefold()
+    every: _Filters = {
+        "kind": lambda row: row.ref.kind.kind == query.kind,
+        "state": lambda row: row.state.value == query.state,
+        "namespace": lambda row: (row.ref.namespace or "") == query.namespace,
+        "text": lambda row: any(text in part.casefold() for part in _searched(row)),
+    }
+    return {name: passes for name, passes in every.items() if getattr(query, name)}
+
+
+def _searched(row: ListRow) -> tuple[str, ...]:
+    return (row.ref.name, row.ref.namespace or "", row.about, row.reason, row.message)
+
+
+def _choices(
+    rows: Sequence[ListRow],
+    filters: _Filters,
+    name: str,
+    value_of: Callable[[ListRow], str],
+    chosen: str,
+    *,
+    by_urgency: bool = False,
+) -> tuple[Choice, ...]:
+    others = [passes for other, passes in filters.items() if other != name]
+    numbers = Counter(value_of(row) for row in rows if all(passes(row) for passes in others))
+    values = sorted({*numbers, *([chosen] if chosen else [])} - {""}, key=_place if by_urgency else None)
+    return tuple(Choice(value, numbers[value], value == chosen) for value in values)
+
+
+def _place(state: str) -> tuple[int, str]:
+    known = state in {one.value for one in OverviewState}
+    return (urgency(severity_of(OverviewState(state))) if known else len(Severity), state)

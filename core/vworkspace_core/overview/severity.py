@@ -1,0 +1,74 @@
+"""The urgency of a state at a glance, whatever its word: for colours, signs and the order of a list (SEE-3)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from purekube.graph import NodeState
+from vworkspace_core.overview.summary import OverviewState
+
+
+class Severity(StrEnum):
+    """The meaning of a state to a viewer; the worst first."""
+
+    BAD = "bad"
+    """A person has to help."""
+    WAITING = "waiting"
+    """An obstacle is in the way."""
+    MOVING = "moving"
+    """Work is in progress."""
+    GOOD = "good"
+    QUIET = "quiet"
+    """No change is expected."""
+
+
+_OF_STATES: Final[Mapping[OverviewState, Severity]] = {
+    OverviewState.READY: Severity.GOOD,
+    OverviewState.SUCCEEDED: Severity.GOOD,
+    OverviewState.PROGRESSING: Severity.MOVING,
+    OverviewState.RUNNING: Severity.MOVING,
+    OverviewState.DELETING: Severity.MOVING,
+    OverviewState.WAITING: Severity.WAITING,
+    OverviewState.NOT_READY: Severity.WAITING,
+    OverviewState.STALLED: Severity.BAD,
+    OverviewState.DEGRADED: Severity.BAD,
+    OverviewState.FAILED: Severity.BAD,
+    OverviewState.SUSPENDED: Severity.QUIET,
+    OverviewState.CANCELLED: Severity.QUIET,
+    OverviewState.UNSEEN: Severity.QUIET,
+    OverviewState.EXCLUDED: Severity.QUIET,
+}
+_OF_NODES: Final[Mapping[NodeState, Severity]] = {
+    NodeState.READY: Severity.GOOD,
+    NodeState.PENDING: Severity.MOVING,
+    NodeState.PROGRESSING: Severity.MOVING,
+    NodeState.LEAVING: Severity.MOVING,
+    NodeState.RETRYING: Severity.MOVING,
+    NodeState.WAITING: Severity.WAITING,
+    NodeState.HELD: Severity.WAITING,
+    NodeState.MISSING_KIND: Severity.BAD,
+    NodeState.ERROR: Severity.BAD,
+    NodeState.FOREIGN: Severity.BAD,
+    NodeState.CONFLICT: Severity.BAD,
+    NodeState.REFUSED: Severity.BAD,
+    NodeState.DENIED: Severity.BAD,
+    NodeState.FAILED: Severity.BAD,
+    NodeState.EXCLUDED: Severity.QUIET,
+    NodeState.LEFT: Severity.QUIET,
+}
+_ORDER: Final = {severity: at for at, severity in enumerate(Severity)}
+
+
+def severity_of(state: OverviewState) -> Severity:
+    """Return the tone of an object's state."""
+    return _OF_STATES[state]
+
+
+def severity_of_node(state: NodeState) -> Severity:
+    """Return the tone of a node's state in a graph."""
+    return _OF_NODES[state]
+
+
+def urgency(severity: Severity) -> int:
+    """Return the rank of a tone: the smaller, the more urgent."""
+    return _ORDER[severity]

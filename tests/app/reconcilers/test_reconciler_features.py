@@ -1,0 +1,590 @@
+"""The promises of boxes.md section 5, one by one: what is kept, and what `plain` switches off (PH-7)."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import attrs
+import pytest
+
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from purekube.reconcilers import (
+    Cause,
+    Constant,
+    DesiredCondition,
+    Feature,
+    Filters,
+    Never,
+    Object,
+    Reconciler,
+    Request,
+    Result,
+    Terminal,
+    Watcher,
+)
+from purekube_run.simulation.faults import Fault
+from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
+
+Shop = Object[ShopSpec, ShopStatus]
+
+
+@attrs.define
+class Shops(Reconciler[Shop, str]):
+    """Does what a test puts into `answers`, one a call, and then nothing."""
+
+    kind = SHOP
+    retry = Constant(1.0)
+    timeout = 10.0
+    conditions = ("Reachable",)
+    answers: list[Any] = attrs.field(factory=list)
+    requests: list[Request[Shop, str]] = attrs.field(factory=list)
+    at: list[float] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Shop, str]) -> Result[str]:
+        self.requests.append(request)
+        self.at.append(asyncio.get_running_loop().time())
+        answer = self.answers.pop(0) if self.answers else Result()
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, tuple):
+            await asyncio.sleep(answer[0])
+            answer = answer[1]
+        return answer
+
+    @property
+    def causes(self) -> list[Cause]:
+        return [request.cause for request in self.requests]
+
+
+def without(*features: Feature) -> type[Shops]:
+    """A reconciler to which all but these is promised."""
+    return type("Shops", (Shops,), {"plain": features})
+
+
+def test_finalizer_before_the_first_reconcile_and_off_after_a_clean_deletion() -> None:
+    shops = Shops([Result(), RuntimeError("not yet"), Result(requeue_after=5), Result(waiting="remote"), Result()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            await site.admin.delete(ref)
+            await site.clock.sleep(2)
+            assert await site.finalizers(ref) == ["example.com/shops"], "it raised, and asked to come again"
+            await site.clock.sleep(8)
+            assert (await site.condition(ref))[1:] == ("Deleting", "remote")
+            await site.edit(ref, {"metadata": {"labels": {"look": "again"}}})
+            await site.until_gone(ref)
+
+    play(story)
+    assert all(request.object.metadata.finalizers == ("example.com/shops",) for request in shops.requests)
+    assert [request.deleting for request in shops.requests] == [False, True, True, True, True]
+
+
+def test_plain_without_finalizer_tells_a_deletion_as_long_as_the_process_sees_it() -> None:
+    shops = without(Feature.FINALIZER)([Result(), RuntimeError("again")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create(spec={"replicas": 7})
+            await site.until_ready(ref)
+            assert not await site.finalizers(ref)
+            await site.admin.delete(ref)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert [(request.deleting, request.object.spec.replicas) for request in shops.requests] == [
+        (False, 7),
+        (True, 7),
+        (True, 7),
+    ]
+
+
+def test_a_deletion_by_force_is_told_from_the_last_state() -> None:
+    shops = Shops()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            await site.edit(ref, {"metadata": {"finalizers": None}})
+            await site.admin.delete(ref)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert shops.requests[-1].deleting
+
+
+def test_a_finalizer_that_somebody_takes_off_comes_back() -> None:
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Shops()):
+            ref = await site.create()
+            await site.until_ready(ref)
+            await site.edit(ref, {"metadata": {"finalizers": ["other.example/keep"]}})
+            await site.clock.sleep(1)
+            assert await site.finalizers(ref) == ["other.example/keep", "example.com/shops"]
+
+    play(story)
+
+
+@pytest.mark.parametrize(("plain", "told"), [((), Cause.SYNCED), ((Feature.SYNC,), Cause.CREATED)])
+def test_adds_after_a_restart_are_syncs(plain: Collection[Feature], told: Cause) -> None:
+    shops = without(*plain)()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Shops()):
+            ref = await site.create()
+            await site.until_ready(ref)
+        async with site.running(shops):
+            await site.clock.sleep(5)
+
+    play(story)
+    assert shops.causes == [told]
+    assert shops.requests[0].settled is (told is Cause.SYNCED)
+
+
+def test_an_object_that_never_became_ready_is_synced_and_not_settled() -> None:
+    shops = Shops()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Shops([RuntimeError("no")] * 3)):
+            await site.create()
+            await site.clock.sleep(1.5)
+        async with site.running(shops):
+            await site.clock.sleep(5)
+
+    play(story)
+    assert [(request.cause, request.settled) for request in shops.requests] == [(Cause.SYNCED, False)]
+
+
+@pytest.mark.parametrize(("plain", "calls"), [((), 1), ((Feature.FILTER,), 2)])
+def test_updates_that_change_nothing_that_counts_are_dropped(plain: Collection[Feature], calls: int) -> None:
+    shops = without(*plain)()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            await site.admin.patch(
+                ref,
+                {"status": {"seen": 4}},
+                patch_type="application/merge-patch+json",  # type: ignore[arg-type]
+                field_manager="other",
+                subresource="status",
+            )
+            await site.clock.sleep(5)
+
+    play(story)
+    assert len(shops.requests) == calls
+
+
+def test_filters_choose_what_counts_and_a_deletion_always_does() -> None:
+    class Picky(Shops):
+        filters = Filters(
+            generation=False,
+            labels=("wanted",),
+            annotations=False,
+            predicate=lambda old, new: bool(get_path(new, "spec", "replicas") == 9),
+        )
+
+    shops = Picky()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            for patch in (
+                {"spec": {"replicas": 2}},
+                {"metadata": {"labels": {"other": "1"}}},
+                {"metadata": {"annotations": {"wanted": "1"}}},
+            ):
+                await site.edit(ref, patch)
+                await site.clock.sleep(1)
+            assert len(shops.requests) == 1
+            await site.edit(ref, {"metadata": {"labels": {"wanted": "1"}}})
+            await site.clock.sleep(1)
+            await site.edit(ref, {"spec": {"replicas": 9}})
+            await site.clock.sleep(1)
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+
+    play(story)
+    assert [request.deleting for request in shops.requests] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("plain", "retry", "calls"), [((), Constant(1.0), 3), ((Feature.RETRY,), Constant(1.0), 1), ((), Never(), 1)]
+)
+def test_what_raised_is_retried_by_its_policy(plain: Collection[Feature], retry: Any, calls: int) -> None:
+    made = type("Shops", (Shops,), {"plain": plain, "retry": retry})
+    shops = made([RuntimeError("no"), RuntimeError("no")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(60)
+            assert len(shops.requests) == calls
+            assert (await site.condition(ref, "Stalled"))[0] == ("True" if calls == 1 else "False")
+            shops.answers.clear()
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+
+    play(story)
+
+
+def test_a_retry_is_never_dropped_and_reads_the_current_object() -> None:
+    shops = Shops([RuntimeError("no")] * 40)
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(20)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+
+    play(story)
+    assert len(shops.requests) == 41
+    assert {request.object.spec.replicas for request in shops.requests[25:]} == {2}
+    assert [request.attempt for request in shops.requests] == [*range(41)]
+
+
+@pytest.mark.parametrize(("plain", "state"), [((), "etag"), ((Feature.STATE,), None)])
+def test_the_state_goes_back_on_the_next_call_and_survives_failures(
+    plain: Collection[Feature], state: str | None
+) -> None:
+    shops = without(*plain)([Result(state="etag", requeue_after=1), RuntimeError("no"), Result(state="etag")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(10)
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+            await site.create()
+            await site.clock.sleep(1)
+
+    play(story)
+    assert [request.state for request in shops.requests] == [None, state, state, state, None]
+    assert shops.causes[1:3] == [Cause.RESYNCED, Cause.RETRIED]
+
+
+@pytest.mark.parametrize(("plain", "calls"), [((), 1), ((Feature.ECHO, Feature.FILTER), 2)])
+def test_own_status_writes_do_not_wake(plain: Collection[Feature], calls: int) -> None:
+    shops = without(*plain)([Result(ShopStatus(seen=1)), Result(ShopStatus(seen=1))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            await site.create()
+            await site.clock.sleep(30)
+
+    play(story)
+    assert calls <= len(shops.requests) <= 2 * calls - 1
+
+
+@pytest.mark.parametrize("plain", [(), (Feature.CONDITIONS,)])
+def test_conditions_are_written_from_the_outcome(plain: Collection[Feature]) -> None:
+    shops = without(*plain)([Result(ShopStatus("r-1"), waiting="for the remote database"), Result(ShopStatus("r-2"))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(1)
+            assert get_path(await site.get(ref), "status", "remoteId") == "r-1"
+            ready, under_way = await site.condition(ref), await site.condition(ref, "Reconciling")
+            assert ready == (("", "", "") if plain else ("False", "Progressing", "for the remote database"))
+            assert under_way[0] == ("" if plain else "True")
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(1)
+            assert get_path(await site.get(ref), "status", "remoteId") == "r-2"
+            observed = get_path(await site.get(ref), "status", "observedGeneration")
+            assert observed == (None if plain else 2)
+
+    play(story)
+
+
+@pytest.mark.parametrize("plain", [(), (Feature.LIMIT,)])
+def test_a_call_is_cancelled_at_its_time_limit(plain: Collection[Feature]) -> None:
+    shops = without(*plain)([(30.0, Result())])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(10.5)
+            told = await site.condition(ref)
+            assert told == (("", "", "") if plain else ("False", "TimedOut", "the call was cancelled after 10 s"))
+            await site.until_ready(ref)
+
+    play(story)
+    assert shops.at[-1] - shops.at[0] == (0.0 if plain else 11.0)
+
+
+@pytest.mark.parametrize(
+    "trap",
+    [
+        asyncio.CancelledError(),
+        SystemExit(3),
+        ExceptionGroup("several", [ValueError("one"), KeyError("two")]),
+        BaseExceptionGroup("worse", [SystemExit(1)]),
+        GeneratorExit("odd"),
+        RecursionError(),
+    ],
+    ids=lambda trap: type(trap).__name__,
+)
+def test_whatever_is_raised_stays_with_its_object(trap: BaseException) -> None:
+    quiet = {"plain": (Feature.CONDITIONS, Feature.STATUS)}
+    shops, other = Shops([trap]), type("Other", (Shops,), quiet)()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops, other):
+            ref = await site.create()
+            await site.clock.sleep(0.5)
+            assert (await site.condition(ref))[1] == "ReconcileFailed"
+            await site.until_ready(ref)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+
+    play(story)
+    assert [len(one.requests) for one in (shops, other)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("no result", "Shops returned str, not a Result"),
+        (None, "Shops returned NoneType, not a Result"),
+        (Result(status=ShopSpec()), "Shops returned a ShopSpec as status: it must be a ShopStatus"),
+        (
+            Result(conditions=(DesiredCondition("Strange", ConditionStatus.TRUE, "Yes"),)),
+            "Shops returned the conditions Strange, which `conditions` does not name",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_written_says_so_on_the_object(answer: Any, says: str) -> None:
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Shops([answer])):
+            ref = await site.create()
+            await site.clock.sleep(0.5)
+            assert await site.condition(ref) == ("False", "ReconcileFailed", says)
+
+    play(story)
+
+
+def test_own_conditions_stand_beside_and_survive_a_failure() -> None:
+    reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered", "in 3 ms")
+    shops = Shops([Result(conditions=[reachable]), RuntimeError("no"), Result()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            assert await site.condition(ref, "Reachable") == ("True", "Answered", "in 3 ms")
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref, "False")
+            assert (await site.condition(ref, "Reachable"))[0] == "True"
+            await site.until_ready(ref)
+            assert await site.condition(ref, "Reachable") == ("", "", "")
+
+    play(story)
+
+
+def test_an_edit_during_a_call_loses_nothing_of_what_the_call_found() -> None:
+    """The status is written on the newer copy, for the generation that was worked on; then comes the new one."""
+    shops = Shops([(3.0, Result(ShopStatus("r-1")))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(1)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+            assert get_path(await site.get(ref), "status", "remoteId") == "r-1"
+
+    play(story)
+    assert [request.object.spec.replicas for request in shops.requests] == [1, 2]
+
+
+def test_a_terminal_error_is_told_by_an_event_too() -> None:
+    shops = Shops([Terminal("SpecTooLarge", "token=abcdefgh1234 is too large")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(5)
+            (note,) = await site.events("SpecTooLarge")
+            assert note.startswith("Stalled is True:")
+            assert "abcdefgh1234" not in note + str(await site.get(ref)), "no secret in any output"
+
+    play(story)
+
+
+@attrs.define
+class Maps(Watcher[Any]):
+    """Somebody else's objects, as manifests."""
+
+    kind = CONFIG_MAP
+    told: list[tuple[str, Any]] = attrs.field(factory=list)
+
+    async def on_add(self, new: Any) -> None:
+        self.told.append(("add", new["data"]))
+
+    async def on_update(self, old: Any, new: Any) -> None:
+        self.told.append(("update", (old["data"], new["data"])))
+
+    async def on_delete(self, last: Any) -> None:
+        self.told.append(("delete", last["data"]))
+
+
+def test_a_watcher_of_somebody_elses_kind_leaves_its_objects_alone() -> None:
+    maps = Maps()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(maps):
+            ref = await site.create("settings", CONFIG_MAP, data={"a": "1"})
+            await site.clock.sleep(1)
+            version = get_path(await site.get(ref), "metadata", "resourceVersion")
+            await site.clock.sleep(5)
+            assert get_path(await site.get(ref), "metadata", "resourceVersion") == version
+            await site.edit(ref, {"data": {"a": "2"}})
+            await site.clock.sleep(1)
+            await site.admin.delete(ObjectRef(CONFIG_MAP, NS, "settings"))
+            await site.clock.sleep(1)
+
+    play(story)
+    assert maps.told == [("add", {"a": "1"}), ("update", ({"a": "1"}, {"a": "2"})), ("delete", {"a": "2"})]
+
+
+@attrs.define
+class Held(Reconciler[Any, None]):
+    """Somebody else's objects, with a finalizer where it is asked for."""
+
+    kind = CONFIG_MAP
+    retry = Constant(1.0)
+    failures: list[Exception] = attrs.field(factory=list)
+    told: list[tuple[bool, Any]] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Any, None]) -> Result[None]:
+        self.told.append((request.deleting, request.object["data"]))
+        if self.failures:
+            raise self.failures.pop(0)
+        return Result()
+
+
+@pytest.mark.parametrize(("plain", "finalizers"), [(None, ()), ((), ["controller.vworkspace.io/held"])])
+def test_a_reconciler_of_somebody_elses_kind_writes_only_what_it_is_asked_for(plain: Any, finalizers: Any) -> None:
+    held = type("Held", (Held,), {"plain": plain})([RuntimeError("no")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(held):
+            ref = await site.create("settings", CONFIG_MAP, data={"a": "1"})
+            await site.clock.sleep(5)
+            assert await site.events("CallFailed") == ["held: RuntimeError: no"]
+            assert await site.finalizers(ref) == finalizers
+            assert "status" not in (await site.get(ref) or {})
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert held.told == [(False, {"a": "1"}), (False, {"a": "1"}), (True, {"a": "1"})]
+
+
+@attrs.define
+class Failing(Watcher[Shop]):
+    """Fails with what it is given."""
+
+    kind = SHOP
+    retry = Constant(10.0)
+    failures: list[BaseException] = attrs.field(factory=list)
+    added: int = 0
+
+    async def on_add(self, new: Shop) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.added += 1
+
+
+def test_what_a_watcher_raises_is_told_by_one_event_and_no_status() -> None:
+    watcher = Failing([RuntimeError("no route"), RuntimeError("no route"), asyncio.CancelledError()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(watcher):
+            ref = await site.create()
+            await site.clock.sleep(60)
+            assert watcher.added == 1
+            assert await site.events("CallFailed") == ["failing: RuntimeError: no route", "failing: CancelledError"]
+            assert "status" not in (await site.get(ref) or {})
+
+    play(story)
+
+
+def test_a_waiting_object_is_looked_at_again_though_nobody_says_when() -> None:
+    shops = Shops([Result(waiting="for somebody"), Result()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(59)
+            assert len(shops.requests) == 1
+            await site.until_ready(ref)
+
+    play(story)
+
+
+def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on_once_it_does() -> None:
+    shops = Shops()
+    loose = SHOP.crd()
+    loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+    async def story(site: ControllerSite) -> None:
+        await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": loose["spec"]})
+        async with site.running(shops):
+            ref = await site.create(spec={"replicas": "many"})
+            await site.clock.sleep(1)
+            status, reason, message = await site.condition(ref, "Stalled")
+            assert (status, reason) == ("True", "ObjectUnreadable")
+            assert "spec.replicas" in message
+            assert not shops.requests
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+
+    play(story)
+
+
+def test_a_right_that_is_missing_is_told_on_the_object_with_the_command_that_gives_it() -> None:
+    async def story(site: ControllerSite) -> None:
+        refused = 'User "system:x" cannot patch resource "shops" in API group "example.com" in the namespace "team"'
+        site.faults.schedule = lambda call: Fault(Forbidden(refused)) if call.verb == "patch" else None
+        async with site.running(Shops()):
+            ref = await site.create()
+            await site.clock.sleep(5)
+            status, reason, message = await site.condition(ref, "Stalled")
+            assert (status, reason) == ("True", "Forbidden")
+            assert "vworkspace-operator controllers rbac shops --namespace team | kubectl apply" in message
+            site.faults.schedule = lambda call: None
+            await site.clock.sleep(60)
+            assert (await site.condition(ref))[0] == "True"
+
+    play(story)
+
+
+def test_a_status_that_somebody_holds_is_told_and_not_taken() -> None:
+    shops = Shops([Result(ShopStatus("r-1")), Result(ShopStatus("r-2")), Result(ShopStatus("r-2"))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            taken = {**SHOP.kind.manifest("shop", NS), "status": {"remoteId": "mine"}}
+            await site.admin.apply_status(taken, kind=SHOP.kind, field_manager="somebody", force=True)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(5)
+            assert get_path(await site.get(ref), "status", "remoteId") == "mine"
+            (note,) = await site.events("StatusHeld")
+            assert "somebody holds .status.remoteId" in note
+
+    play(story)

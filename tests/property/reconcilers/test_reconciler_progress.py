@@ -1,0 +1,271 @@
+"""The life of an object, as a machine against a small model of an API server (L27, PH-7).
+
+The machine decides, the model writes: calls fail before or after their effect, processes end between any two steps,
+people edit, delete, and take finalizers off. What a process knows goes with it; what the server has stays.
+"""
+
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from purekube.reconcilers.controllers import ALL, Feature
+from purekube.reconcilers.progress import (
+    NOTHING,
+    CallController,
+    Forget,
+    NoOp,
+    ObjectProgress,
+    ObservedFacts,
+    ProgressRules,
+    SetFinalizers,
+    WatcherEvent,
+    after_failure,
+    after_success,
+    before_finalizers,
+    next_step,
+    progress_of,
+    vanished,
+)
+from purekube.reconcilers.request import Cause
+from tests.support.attack import attack, in_chunks
+
+RECONCILER = ProgressRules(ALL, "g/shops", "g/shops")
+WATCHER = ProgressRules(ALL - {Feature.CONDITIONS}, "g/audit-begun", "g/audit", tells_changes=True)
+OTHERS = "other.example/keep"
+
+
+@attrs.frozen
+class Stored:
+    """An object at the server. `content` counts its edits."""
+
+    uid: str
+    finalizers: tuple[str, ...] = ()
+    deleting: bool = False
+    content: int = 0
+
+
+@attrs.define
+class Told:
+    """What one incarnation's calls came to, over all processes."""
+
+    begun: bool = False
+    at: int | None = None
+    added: bool = False
+    deletions: int = 0
+
+
+class Lives(RuleBasedStateMachine):
+    """Safety at every step, and everything told once there is peace."""
+
+    keeps = RECONCILER
+
+    @initialize(is_watcher=st.booleans())
+    def begin(self, is_watcher: bool) -> None:
+        self.keeps = WATCHER if is_watcher else RECONCILER
+        self.stored: Stored | None = None
+        self.number = 0
+        self.replacing = False
+        self.notified: dict[str, Told] = {}
+        self.deleted: set[str] = set()
+        self.forced: set[str] = set()
+        self._start()
+
+    def _start(self) -> None:
+        self.progress, self.wake, self.gone = ObjectProgress(), NOTHING, list[Stored]()
+        self.queued = True
+
+    # --- people ------------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.stored is None)
+    @rule(held=st.booleans())
+    def create(self, held: bool) -> None:
+        self.number += 1
+        self.stored = Stored(f"uid-{self.number}", (OTHERS,) if held else ())
+        self.queued = True
+
+    @precondition(lambda self: self.stored is not None and not self.stored.deleting)
+    @rule()
+    def edit(self) -> None:
+        assert self.stored is not None
+        old = self.stored
+        self.stored = attrs.evolve(old, content=old.content + 1)
+        self._woken(old)
+
+    def _woken(self, old: Stored) -> None:
+        self.wake = self.wake.with_change({"content": old.content})
+        self.queued = True
+
+    @precondition(lambda self: self.stored is not None)
+    @rule()
+    def delete(self) -> None:
+        assert self.stored is not None
+        self.deleted.add(self.stored.uid)
+        if not self.stored.deleting:
+            self._woken(self.stored)
+        self._store(attrs.evolve(self.stored, deleting=True))
+
+    @precondition(lambda self: self.stored is not None)
+    @rule()
+    def replace(self) -> None:
+        """Another one of its name comes in the moment in which it goes."""
+        self.replacing = True
+        self.delete()
+
+    @precondition(lambda self: self.stored is not None)
+    @rule(ours=st.booleans())
+    def take_finalizers_off(self, ours: bool) -> None:
+        """Somebody does it by hand, theirs or ours."""
+        assert self.stored is not None
+        names = {self.keeps.begun, self.keeps.kept} if ours else {OTHERS}
+        if ours and names & set(self.stored.finalizers):
+            self.forced.add(self.stored.uid)
+            self._woken(self.stored)
+        left = tuple(name for name in self.stored.finalizers if name not in names)
+        self._store(attrs.evolve(self.stored, finalizers=left))
+
+    def _store(self, stored: Stored) -> None:
+        self.stored = stored
+        if stored.deleting and not stored.finalizers:
+            self.stored = None
+            self.queued = True
+            if self.progress.uid == stored.uid and self.progress.begun and not self.progress.cleaned:
+                self.gone.append(stored)
+            if self.replacing:
+                self.replacing = False
+                self.create(held=False)
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    @rule()
+    def restart(self) -> None:
+        self._start()
+
+    @rule(outcome=st.sampled_from(("well", "incomplete", "failed", "stalled", "ended")))
+    def work(self, outcome: str) -> None:
+        self._step(outcome, lost=False)
+
+    @rule()
+    def settle(self) -> None:
+        """Everything goes well until nothing is left to do."""
+        for _ in range(20):
+            if self.queued:
+                self._step("well", lost=False)
+
+    @rule(after=st.booleans())
+    def work_with_a_lost_answer(self, after: bool) -> None:
+        """A write fails, before or after it had its effect."""
+        self._step("well", lost=True, effect=after)
+
+    def _step(self, outcome: str, *, lost: bool, effect: bool = True) -> None:
+        """One step of a pass, which is over when there is nothing to do but to call once more."""
+        self.queued = False
+        if self.gone:
+            self._step_gone(outcome)
+            return
+        seen = None if self.stored is None else self._seen(self.stored)
+        if seen is not None:
+            self.progress = progress_of(self.progress, seen)
+        match next_step(self.keeps, self.progress, self.wake, seen):
+            case Forget():
+                self.progress, self.wake = ObjectProgress(), NOTHING
+            case NoOp():
+                self.wake = NOTHING
+            case SetFinalizers() as step:
+                assert self.stored is not None
+                assert OTHERS not in self.stored.finalizers or OTHERS in step.finalizers, "others' finalizers stay"
+                self.progress = before_finalizers(self.keeps, self.progress, step)
+                self.queued = True
+                if not lost or effect:
+                    self._store(attrs.evolve(self.stored, finalizers=step.finalizers))
+            case CallController() as call:
+                assert self.stored is not None
+                self._call(call, self.stored, outcome)
+                self._finish()
+
+    def _finish(self) -> None:
+        """After a call the pass goes on only to write finalizers."""
+        if self.stored is not None and self.progress.uid == self.stored.uid:
+            step = next_step(self.keeps, self.progress, self.wake, self._seen(self.stored))
+            self.queued |= isinstance(step, SetFinalizers)
+
+    def _step_gone(self, outcome: str) -> None:
+        last = self.gone[0]
+        call = vanished(self.progress, self._seen(last))
+        assert call is not None, "it had been begun with, and nobody had cleaned up"
+        self._call(call, last, outcome)
+        if self.progress.cleaned or self.progress.stalled:
+            self.gone.pop(0)
+            self.progress = ObjectProgress()
+        self.queued = True
+
+    def _call(self, call: CallController, stored: Stored, outcome: str) -> None:
+        told = self.notified.setdefault(stored.uid, Told())
+        ours = {self.keeps.begun, self.keeps.kept} & set(stored.finalizers)
+        assert ours or call.deleting, "the finalizer is on before a call"
+        assert not call.settled or (call.cause is Cause.SYNCED and not call.deleting and not self.wake.changed)
+        assert call.deleting == (stored.deleting or bool(self.gone))
+        if call.cause is Cause.CREATED:
+            assert not told.begun or self.forced, "created is told of what nobody had begun with"
+        told.begun = True
+        wake, self.wake = self.wake, NOTHING
+        if outcome == "ended":
+            self._start()
+            return
+        if outcome in ("failed", "stalled"):
+            self.progress = after_failure(self.progress, stalled=outcome == "stalled")
+            self.queued |= outcome == "failed"
+            self.wake = wake if self.keeps.tells_changes else NOTHING
+            return
+        complete = outcome == "well"
+        self.queued |= not complete
+        self.progress = after_success(self.progress, call, complete=complete, state=self.number)
+        if call.watcher_event is WatcherEvent.UPDATE:
+            assert wake.changed
+        told.at = stored.content
+        told.added |= call.watcher_event is WatcherEvent.ADD
+        told.deletions += call.deleting and complete
+
+    def _seen(self, stored: Stored) -> ObservedFacts:
+        return ObservedFacts(stored.uid, stored.finalizers, stored.deleting, is_ready=True)
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_goes_before_it_was_told(self) -> None:
+        if not hasattr(self, "notified"):
+            return
+        there = self.stored.uid if self.stored is not None else ""
+        waiting = {one.uid for one in self.gone}
+        for uid, told in self.notified.items():
+            if uid != there and uid not in waiting and uid not in self.forced:
+                assert told.deletions, "it went while our finalizer stood on it, and nobody was told"
+
+    def teardown(self) -> None:
+        if not hasattr(self, "notified"):
+            return
+        if self.stored is not None and self.progress.stalled:
+            self._woken(self.stored)
+        for _ in range(20):
+            if not self.queued:
+                break
+            self._step("well", lost=False)
+        assert not self.queued, "it never comes to rest"
+        if self.stored is not None:
+            self._is_told(self.stored)
+
+    def _is_told(self, stored: Stored) -> None:
+        ours = [name for name in stored.finalizers if name in (self.keeps.begun, self.keeps.kept)]
+        if stored.deleting:
+            assert not ours, "what is left of it is others'"
+            return
+        told: Any = self.notified[stored.uid]
+        assert told.at == stored.content, "it was told at its last state"
+        assert ours == [self.keeps.kept]
+        assert not self.keeps.tells_changes or told.added or self.forced, "an add is told, whatever happened"
+
+
+@in_chunks(25)
+def test_the_life_of_an_object_of_a_reconciler_or_watcher(chunk: int, runs: int) -> None:
+    attack(Lives, chunk, runs)

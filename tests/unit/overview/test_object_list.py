@@ -1,0 +1,168 @@
+"""SEE-3: rows, filters with counts, drawings and timelines, as pure functions."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.graph import NodeState
+from tests.support.builders import instance_manifest, operation_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.overview.job_list import job_entries, job_line
+from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
+from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, row_of
+from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
+from vworkspace_core.overview.summary import OverviewState, Summary
+from vworkspace_core.overview.timeline import entries_of, last_entries
+from vworkspace_core.overview.tree import Branch, ObjectOrigin, tree_of
+
+STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)
+
+
+def rows(number: int) -> list[ListRow]:
+    return [
+        ListRow(
+            ObjectRef(APPLICATION_INSTANCE, f"ns-{at % 4}", f"app-{at:04}"), STATES[at % 3], "Reason", f"message {at}"
+        )
+        for at in range(number)
+    ]
+
+
+def test_a_page_holds_a_hundred_rows_and_counts_all_of_them_SEE_3() -> None:
+    view = list_view(rows(2000), ListQuery(state="Ready", page=99))
+    assert (view.found, view.total, view.pages, view.query.page, len(view.rows)) == (667, 2000, 7, 7, 67)
+    assert {state.value: state.count for state in view.states} == {"Stalled": 667, "Progressing": 666, "Ready": 667}
+    assert [state.value for state in view.states] == ["Stalled", "Progressing", "Ready"], "what wants help comes first"
+    assert sum(namespace.count for namespace in view.namespaces) == 667, (
+        "other filters bear on a choice, its own does not"
+    )
+    assert [state.value for state in view.states if state.is_chosen] == ["Ready"]
+
+
+def test_filters_that_let_nothing_through_are_still_shown_SEE_3() -> None:
+    view = list_view(rows(3), ListQuery(kind="Nothing", state="Odd", text="app"))
+    assert (view.rows, view.found, view.pages) == ((), 0, 1)
+    assert ("Odd", 0, True) in [(state.value, state.count, state.is_chosen) for state in view.states]
+
+
+def test_a_row_tells_what_it_is_and_never_what_is_in_its_spec_SEE_3() -> None:
+    manifest = instance_manifest("app", values={"source": "inline", "inline": {"note": "canary-1"}})
+    manifest["status"] = {
+        "conditions": [{"type": "Ready", "status": "False", "reason": "Odd", "message": "password=canary-2"}]
+    }
+    row = row_of(APPLICATION_INSTANCE, manifest)
+    assert (row.about, row.wanted, row.deployed) == ("nextcloud", "6.6.0", "")
+    assert (row.severity, row.reason) == (Severity.WAITING, "Odd")
+    assert "canary" not in str(row)
+    assert row_of(OPERATION, operation_manifest("b", target="app")).about == "Backup by velero on app"
+
+
+def test_every_state_has_a_tone_SEE_3() -> None:
+    assert {severity_of(state) for state in OverviewState} == set(Severity)
+    assert {severity_of_node(state) for state in NodeState} == set(Severity)
+
+
+def branch(
+    kind: Kind, name: str, state: OverviewState = OverviewState.READY, *children: Branch, of: Kind | None = None
+) -> Branch:
+    """An object; `of`: it is made from the object of that kind and name."""
+    made_from = () if of is None else (ObjectRef(of, "ns", of.kind.lower()),)
+    return Branch(Summary(ObjectRef(kind, "ns", name), state), children, made_from=made_from)
+
+
+def test_sources_and_release_are_a_chain_and_runs_lie_beside_it_SEE_3() -> None:
+    tree = branch(
+        APPLICATION_INSTANCE,
+        "app",
+        OverviewState.PROGRESSING,
+        branch(HELM_REPOSITORY, "helmrepository"),
+        branch(HELM_CHART, "helmchart", OverviewState.PROGRESSING, of=HELM_REPOSITORY),
+        branch(HELM_RELEASE, "release", OverviewState.NOT_READY, of=HELM_CHART),
+        branch(OPERATION, "backup"),
+    )
+    object_graph = graph_of_tree(tree, ObjectOrigin(job="ApplicationInstance/ns/app@7"))
+    assert [(node.name, node.column, node.row) for node in walk(object_graph)] == [
+        ("app@7", 0, 0),
+        ("app", 1, 0),
+        ("helmrepository", 2, 0),
+        ("backup", 2, 1),
+        ("helmchart", 3, 0),
+        ("release", 4, 0),
+    ]
+    shut = [
+        (edge.source.rpartition("/")[2], edge.target.rpartition("/")[2])
+        for edge in object_graph.edges
+        if not edge.is_open
+    ]
+    assert shut == [("helmchart", "release")], "the chart is not ready: the release waits"
+
+
+def test_two_sources_stand_beside_each_other_and_the_release_follows_its_own_SEE_3() -> None:
+    """While an upgrade is not in use yet, the source of before is still there: neither is made from the other."""
+    manifest = instance_manifest("app")
+    manifest["metadata"]["uid"] = "u-1"
+    ours = {"labels": {INSTANCE_UID: "u-1"}, "namespace": "ns"}
+    objects: dict[ObjectRef, Any] = {
+        ObjectRef(OCI_REPOSITORY, "ns", name): {
+            **OCI_REPOSITORY.manifest(name, "ns"),
+            "metadata": {**ours, "name": name},
+        }
+        for name in ("app-new", "app-old")
+    }
+    spec = {"chartRef": {"kind": "OCIRepository", "name": "app-new"}}
+    release = {**HELM_RELEASE.manifest("app", "ns"), "metadata": {**ours, "name": "app"}, "spec": spec}
+    objects[ObjectRef(HELM_RELEASE, "ns", "app")] = release
+    object_graph = graph_of_tree(tree_of(APPLICATION_INSTANCE, manifest, objects), ObjectOrigin())
+    assert [(node.name, node.column) for node in walk(object_graph)][1:] == [
+        ("app", 1),
+        ("app-new", 2),
+        ("app-old", 2),
+        ("app", 3),
+    ]
+    into_release = [edge.source for edge in object_graph.edges if "helmreleases" in edge.target]
+    assert [source.rpartition("/")[2] for source in into_release] == ["app-new"]
+
+
+def test_a_drawing_is_bounded_SEE_3() -> None:
+    tree = branch(
+        APPLICATION_INSTANCE, "app", OverviewState.READY, *(branch(OPERATION, f"run-{at}") for at in range(999))
+    )
+    object_graph = graph_of_tree(tree, ObjectOrigin())
+    assert (len(object_graph.nodes), object_graph.left_out) == (MOST_NODES, 1001 - MOST_NODES)
+    assert len({(node.column, node.row) for node in object_graph.nodes}) == MOST_NODES
+
+
+def test_a_timeline_has_conditions_and_runs_the_newest_first_SEE_3() -> None:
+    run: dict[str, Any] = operation_manifest("b")
+    run["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    run["status"] = {
+        "startedAt": "2026-01-01T00:01:00Z",
+        "conditions": [
+            {"type": "Failed", "status": "True", "reason": "Timeout", "lastTransitionTime": "2026-01-01T00:02:00Z"},
+            {"type": "Odd", "lastTransitionTime": "no time"},
+        ],
+    }
+    entries = last_entries(entries_of(OPERATION, run), 3)
+    assert [entry.what for entry in entries] == ["Failed is True: Timeout", "run started", "created"]
+    assert [entry.severity for entry in entries] == [Severity.BAD, Severity.MOVING, Severity.QUIET]
+    assert last_entries(entries, 1)[0].at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC)
+
+
+def test_a_job_is_shown_by_what_it_is_about_and_never_by_its_payload_SEE_3() -> None:
+    payload = {"kind": "ApplicationInstance", "metadata": {"namespace": "ns", "name": "app"}, "spec": {"x": "canary"}}
+    entry: dict[str, Any] = {
+        "id": "job-1", "clusterId": "c", "job": {"kind": "apply", "idempotencyKey": "A/ns/app@1", "payload": payload},
+        "offers": 2, "statuses": [{"phase": "applying", "message": "at it"}], "result": None,
+        "offeredAt": "2026-01-01T00:00:00+00:00", "ackedAt": "2026-01-01T00:00:01+00:00", "closedAt": None,
+    }  # fmt: skip
+    line = job_line(entry)
+    assert (line.about, line.state, line.message) == ("ApplicationInstance ns/app", "acknowledged", "at it")
+    assert [timeline_entry.what for timeline_entry in job_entries(line)] == [
+        "job job-1 was offered last",
+        "job job-1 was acknowledged",
+    ]
+    failed = job_line({**entry, "result": {"outcome": "failed", "error": "token=canary"}})
+    assert (failed.state, failed.severity) == ("failed", Severity.BAD)
+    assert "canary" not in str((line, failed))
+    assert job_line({**entry, "job": {"payload": "eyJ.canary"}}).about == "encrypted"
