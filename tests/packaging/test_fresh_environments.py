@@ -134,7 +134,7 @@ def test_the_laboratory_alone_serves_an_api_server(wheels: Path, tmp_path: Path)
     fresh.pip("install", "--find-links", wheels, "kubelab")
 
     assert fresh.packages() == {"kubelab", "purekube", "purekube_http", "purekube_run"}
-    served = "from kubelab.http.serving import serve; from kubelab.flux import FluxSimulator"
+    served = "from kubelab.http.serving import serve_forever; from kubelab.flux import FluxSimulator"
     subprocess.run([fresh.bin / "python", "-I", "-c", served], check=True)
 
 

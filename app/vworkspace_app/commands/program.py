@@ -17,7 +17,7 @@ _FUNCTIONS: Final = {
     "cluster": "cluster:serve_cluster",
     "plan": "plan:print_plan",
     "simulate": "simulating:simulate",
-    **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "handling"),
+    **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "verbs"),
 }
 """The functions of commands whose module or function does not have the command's name."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from vworkspace_core.overview.object_graph import ObjectGraph
 
-FORMAT: Final = "vworkspace.io/trace/v1"
+FORMAT: Final = "vworkspace.io/trace/v2"
 MOST_MOMENTS: Final = 10_000
 
 

@@ -172,12 +172,12 @@ def test_from_Blocked_to_the_line_that_decided_are_three_files_RES_4() -> None:
         assert deciding & set(given_by["ApplicationInstance", reason]), reason
 
 
-def test_a_blocker_of_an_instance_is_made_in_one_module_RES_4() -> None:
+def test_a_blocking_reason_of_an_instance_is_made_in_one_module_RES_4() -> None:
     made = {
         path.name
         for path in (CORE / "instances").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Blocker"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "BlockingReason"
     }
 
-    assert made == {"blockers.py"}
+    assert made == {"blocking_reasons.py"}
