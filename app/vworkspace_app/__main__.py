@@ -60,7 +60,7 @@ def _has_parser() -> bool:
 
 
 def _parser() -> Callable[..., Any]:
-    """Return the parser of commands; importing them needs packages that may be missing."""
+    """Return the function that parses and runs a command. Raises ImportError if its packages are not installed."""
     from vworkspace_app.commands.program import parse
 
     return parse

@@ -17,7 +17,10 @@ _EXCERPT = 80
 
 
 def answer_of(request: KubeRequest, body: bytes) -> Manifest:
-    """Return the requested object, list or remains. Raises Unavailable for any other answer."""
+    """Decode the answer: the requested object or list, or for DELETE the deleted object or a Status.
+
+    Raises Unavailable for any other answer.
+    """
     match request.verb:
         case KubeVerb.LIST:
             return _list_of(request, body)

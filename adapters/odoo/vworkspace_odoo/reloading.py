@@ -17,9 +17,10 @@ from vworkspace_odoo.tls import tls_context
 
 @attrs.frozen
 class ControlPlaneEndpoint:
-    """The control plane's URL, its authority and our credentials there: PEM texts, empty for none.
+    """The URL of the control plane, and the credentials for it.
 
-    With `allow_http` the token may be sent over plain http:// to another machine.
+    `ca`, `certificate` and `private_key` are PEM texts; empty means none. With `allow_http` the token may be sent over
+    plain http:// to another machine.
     """
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))

@@ -31,9 +31,10 @@ NOBODY: Final = WebhookTrust("")
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-    """Run the named controllers until a signal, pure ones in these namespaces or in all.
+    """Run the named controllers until a signal.
 
-    Raises CommandError for a controller that cannot be loaded, and a cluster that cannot be named.
+    Pure reconcilers act on objects in `namespaces`, or in all namespaces if it is empty. Raises CommandError if a
+    controller, or the configuration of the cluster, cannot be loaded.
     """
     loaded = load_controllers(names)
     kinds = [resource.kind.crd_name for resource in loaded.resources]

@@ -29,6 +29,6 @@ def _kustomization(resources: Iterable[str]) -> str:
 
 
 def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without a namespace: the overlay of each gated namespace sets it."""
+    """Return the manifest without its namespace: a user's overlay sets it for each gated namespace."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}

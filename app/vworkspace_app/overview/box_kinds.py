@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
-    """Return the boxes of the files; a CRD that no file holds is read from the cluster. Raises CommandError."""
+    """Load boxes from files, and from the cluster the CRDs that the files lack. Raises CommandError."""
     if not files:
         return []
     from purekube_run.boxes.installed import installed_definitions, missing_definitions

@@ -40,5 +40,5 @@ def list_path(query: ListQuery, **changes: str | int) -> str:
 
 
 def root_of(path: str) -> str:
-    """Return the relative way from a path to the root."""
+    """Return the relative URL from the page at `path` to the root of the page's addresses, such as `../../`."""
     return "../" * (path.count("/") - 1) or "./"

@@ -197,7 +197,7 @@ class _Touching:
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether some conditional expression has no value without a variable."""
+        """Report whether, in any scope, a conditional expression fails without the variable `name`."""
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:

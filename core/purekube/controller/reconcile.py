@@ -109,8 +109,8 @@ async def run_pass(
 ) -> ReconcileResult:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
-    `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3). While
-    `is_backlogged`, a status that may wait is left to the next pass, which writes it, or a later one.
+    `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
+    (RUN-3). If `is_backlogged` returns True after a write, a status with `status_may_wait` is left to a later pass.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)

@@ -188,7 +188,10 @@ class _NodeJudgement:
     # --- one item -----------------------------------------------------------------------------------------------
 
     def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
-        """Judge one item by the table of states: the first row that applies decides."""
+        """Return the state of one item, and record the write that it needs. The first check that applies decides.
+
+        `unmet` are the dependencies that the item waits for; `gate` is the result of the node's condition.
+        """
         node, work = self.node, self.work
         if node.kind in work.observed.missing_kinds:
             return self._of(item, NodeState.MISSING_KIND, "MissingKind", _not_served(node.kind))

@@ -48,7 +48,11 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 
 
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
-    """Report whether new intent has ended part of a request that was made against the spec of that hash."""
+    """Report whether the spec has changed since a request, so that at least a part of the request no longer applies.
+
+    Another chart ends the requested `version`, other values end the `values_patch`. `recorded_hash` is the `spec_hash`
+    at the time of the request.
+    """
     same_chart, same_values = _holds(recorded_hash, spec)
     return bool(version and not same_chart) or bool(values_patch is not None and not same_values)
 

@@ -17,9 +17,9 @@ class OversizedJob:
 
 @attrs.frozen
 class Fetched:
-    """The result of a long poll. Jobs are raw mappings: the core judges them, so that a bad one is answered.
+    """The result of a long poll. Jobs are raw JSON values: the core validates them, and answers invalid ones.
 
-    A job too large to be decoded is an `OversizedJob`, which is answered likewise.
+    A job too large to decode is an `OversizedJob`, which the core answers as invalid, too.
 
     `server_time` is the control plane's `Date` header (PULL-12), None if it sent none.
     """

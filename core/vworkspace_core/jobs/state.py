@@ -25,7 +25,7 @@ from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_jo
 
 
 class JobStage(StrEnum):
-    """The answer for which a job waits. The values are part of log messages, so they do not change."""
+    """The stage of a job: the answer that it waits for. The values appear in log messages, so they do not change."""
 
     RECORDING = "recording"  # the job store: the record is written before the ack
     ACKING = "acking"  # the control plane: the job is ours before it has an effect
@@ -197,7 +197,10 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the reference for the result if nothing more becomes known of the object."""
+    """Return the reference that a restored job reports, from its recorded intent, unless the object is seen again.
+
+    None if no generation was recorded.
+    """
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)

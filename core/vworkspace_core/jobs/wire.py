@@ -62,7 +62,7 @@ class DeleteRequest:
 
 @attrs.frozen
 class RotateRequest:
-    """A new credential for this agent (PULL-8)."""
+    """A request that the agent replace its control plane credential with a new one (PULL-8)."""
 
 
 JobRequest: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest

@@ -1,10 +1,8 @@
-"""The life of an Operation once it has started: what each moment of a run means (OPS-1, OPS-8, OPS-11, OPS-12).
+"""The statuses and writes from the start of an Operation to its end (OPS-1, OPS-8, OPS-11, OPS-12).
 
     Pending ──start──► Running ──► Succeeded | Failed | Cancelled
 
-A run is judged in this order: an end that the engine reports; the deadline; a cancellation; a missing object. So a
-backup that finished is a success although its deadline passed unobserved, and our own deletion is no deletion by
-others.
+`running` and `deletion` decide which of them apply.
 """
 
 from collections.abc import Mapping

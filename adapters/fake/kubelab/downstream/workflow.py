@@ -174,7 +174,7 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of a node that is stopped with its workflow."""
+    """Return the end of the running node when its workflow is stopped: the same phase, with the node's message."""
     return _End(end.phase, end.node, end.node)
 
 

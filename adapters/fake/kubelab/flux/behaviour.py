@@ -168,7 +168,7 @@ class ChartHook:
 
 @attrs.frozen
 class ActionAnswer:
-    """The decided end of one Helm action. An empty `error` is success."""
+    """The simulated outcome of one Helm action. An empty `error` means success."""
 
     error: str
     seconds: float

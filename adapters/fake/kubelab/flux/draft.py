@@ -33,11 +33,11 @@ _NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrecte
 
 
 class Draft:
-    """The working copy of one object, and the pass's clock.
+    """A working copy of one object, and the simulated time of the pass that works on it.
 
-    The spec remains as it was when the pass began: a controller busy with an upgrade does not see later changes.
-    `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted like the
-    others: its second change in one pass conflicts with the first, and the pass fails. Without `events` no Events are
+    The copy is read once, so a controller that is busy with an upgrade does not see later changes of the spec. `patch`
+    writes what changed since the last patch. Changing the condition Drifted twice in one pass raises Stale, as
+    helm-controller's patch fails with a conflict: it does not own this condition. Without `events` no Events are
     posted.
     """
 

@@ -171,7 +171,7 @@ _GO_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": 
 
 
 def _go_json(value: Any) -> bytes:
-    """Encode as Go does: without spaces, fields in the given order, and characters that could end a script escaped."""
+    """Encode as Go's encoding/json: no spaces, keys in the given order, `<`, `>`, `&`, U+2028 and U+2029 escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "".join(_GO_ESCAPES.get(letter, letter) for letter in text).encode()
 

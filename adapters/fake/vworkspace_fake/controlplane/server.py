@@ -186,7 +186,7 @@ class ControlPlaneServer:
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` when there may be something new; return the function that stops that."""
+        """Call `listener` whenever a long poll should check for jobs; return the function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

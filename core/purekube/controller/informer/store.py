@@ -32,9 +32,9 @@ def pack(raw: bytes, typical: bytes) -> bytes:
 
 
 def unpack(packed: bytes, typical: bytes) -> bytes:
-    """Return the bytes that were packed with the same `typical`.
+    """Decompress what `pack` compressed with the same dictionary `typical`.
 
-    Raises zlib.error for other input, if it can detect it.
+    Raises zlib.error for input that is recognizably damaged; a different dictionary may go unnoticed.
     """
     return zlib.decompressobj(_WINDOW, zdict=typical).decompress(packed)
 
