@@ -16,14 +16,14 @@ def _page() -> Iterator[str]:
     yield "# Conditions"
     yield ""
     yield "Generated from `vworkspace_core.api.vocabulary` and `vworkspace_core.api.advice`; change the tables there."
-    yield "The functions that decide on a reason are found in the source, below `core/`."
+    yield "\\* The condition's message has the command. Where a row has neither that nor a command, no command helps."
     for kind, rows in TABLE.items():
         yield from ("", f"## {kind}", "", "| type | status | reasons | meaning |", "|---|---|---|---|")
         for entry in rows:
             reasons = [f"`{reason}`" for reason in entry.reasons]
             passed_on = [f"those of {entry.foreign}"] if entry.foreign else []
             yield f"| {entry.type} | {entry.status} | {', '.join(reasons + passed_on)} | {entry.meaning} |"
-        yield from ("", "| reason | what helps | decided in |", "|---|---|---|")
+        yield from ("", "| reason | what helps | decided in (below `core/`) |", "|---|---|---|")
         for reason, advice in sorted(ADVICE[kind].items()):
             yield f"| `{reason}` | {_help(advice)} | {_sites(kind, reason)} |"
 
@@ -38,4 +38,6 @@ def _help(advice: Advice) -> str:
     """Return the advice, with the command if there is one."""
     if advice.verb:
         return f"`vworkspace-operator {advice.verb} NAME`. {advice.text}"
-    return f"The command in the message. {advice.text}" if advice.names_command else advice.text
+    text = advice.text.removeprefix("No command fixes this: ")
+    text = text[:1].upper() + text[1:]
+    return f"{text} \\*" if advice.names_command else text

@@ -132,7 +132,7 @@ def test_the_pages_and_manifests_are_generated_with_it(extended: Path) -> None:
     roles = run(extended, "-m", "vworkspace_app", *command)
 
     assert "## cnpg" in page.stdout, page.stderr
-    assert "`failed` | Failed | Failed=True/PostgresBackupFailed" in page.stdout
+    assert "`failed` | Failed=True/PostgresBackupFailed" in page.stdout
     assert "postgresql.cnpg.io" in roles.stdout, roles.stderr
 
 

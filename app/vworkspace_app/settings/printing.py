@@ -31,8 +31,7 @@ def markdown() -> str:
 
 
 def _row(row: Setting) -> str:
-    names = f"| `{row.flag}` | `{row.variable}` | `{row.key}` |"
-    return f"{names} {row.setting_type.about} | {_code(row.shown_default)} | {row.about} |"
+    return f"| `{row.flag}` | {row.setting_type.about} | {_code(row.shown_default)} | {row.about} |"
 
 
 def _code(text: str) -> str:
@@ -43,17 +42,16 @@ _PAGE = """# Settings of `vworkspace-operator run`
 
 Generated from `app/vworkspace_app/settings/table.py` by `make manifests`; do not edit.
 
-A flag wins over the environment, the environment over the file, the file over the default. The file is YAML; it is
-named by `--config FILE` or `{variable}`. A variable that is empty counts as not set; one that begins with `VWORKSPACE_`
-and is none of these is refused, but for those that Kubernetes makes for Services. `--namespace` is also
-`--system-namespace`, as it is called by `manifests` (and `VWORKSPACE_SYSTEM_NAMESPACE`, `systemNamespace`). All
-problems are told at once when the operator starts, each with the place where the value was said;
-`--print-config` prints what is in force, with secrets masked and with the place each value comes from, as a settings
-file.
+A flag wins over the environment, the environment over the file, the file over the default. `--drift-detection` is
+`VWORKSPACE_DRIFT_DETECTION` in the environment and `driftDetection` in the file, and so on. The file is YAML, named by
+`--config FILE` or `{variable}`. An empty variable counts as not set; an unknown one that begins with `VWORKSPACE_` is
+refused, except those that Kubernetes makes for Services. `--namespace` is also `--system-namespace`, its name in
+`manifests`. At its start the operator reports all problems, each with the place of the value; `--print-config` prints
+the values in force with their origins, as a settings file, with secrets masked.
 
-| flag | environment | file | takes | default | meaning |
-|---|---|---|---|---|---|
+| flag | takes | default | meaning |
+|---|---|---|---|
 {rows}
 
-No setting holds a secret: credentials are read from files or Secrets, which can be replaced while the operator runs.
+No setting holds a secret: credentials come from files or Secrets, which can be replaced while the operator runs.
 """
