@@ -29,6 +29,7 @@ from kubelab.flux import run as run_flux
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
@@ -41,7 +42,6 @@ from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry,
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
-from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.instances.context import Settings
 
 __all__ = ["Made", "resident_megabytes", "space_of"]

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.boxes.box import Box
@@ -26,7 +27,6 @@ from purekube_run.simulation import laws as of_boxes
 from purekube_run.simulation.cluster import condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm
 from purekube_run.simulation.stable_parts import stable_parts_of
-from vworkspace_core.api.labels import APPLIED_HASH
 
 LAWS: Final = (
     "answers alike",

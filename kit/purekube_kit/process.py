@@ -81,7 +81,7 @@ class Process:
         return fault
 
     async def _main(self) -> None:
-        events = BackgroundEvents(self._kube, self._clock, instance=INSTANCE)
+        events = BackgroundEvents(self._kube, self._clock, instance=INSTANCE, field_manager=INSTANCE)
         manager = self._manager(events)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)

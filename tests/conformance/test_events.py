@@ -18,6 +18,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.process.clock import SystemClock
 from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
 from tests.support.patience import PATIENCE
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 CORE_EVENT = Kind("", "v1", "Event", "events")
 
@@ -30,7 +31,7 @@ async def events_of(on: Examined, kind: Kind = EVENT, namespace: str | None = No
 
 async def emitting(on: Examined, act: Callable[[BackgroundEvents], Awaitable[None]]) -> BackgroundEvents:
     """Emit while the sink runs, and let it write what is left."""
-    sink = BackgroundEvents(on.api, SystemClock(), instance="operator-0")
+    sink = BackgroundEvents(on.api, SystemClock(), instance="operator-0", field_manager=FIELD_MANAGER)
     async with anyio.create_task_group() as group:
         group.start_soon(sink.run)
         await act(sink)

@@ -19,6 +19,7 @@ from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.box_site import FACES, BoxSite, Face, play
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 
@@ -80,7 +81,7 @@ class Audit(Watcher[Shop]):
 @asynccontextmanager
 async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[ExtensionManager]:
     """Controllers at work while the block runs."""
-    events = BackgroundEvents(site.api, site.clock, instance="test")
+    events = BackgroundEvents(site.api, site.clock, instance="test", field_manager=FIELD_MANAGER)
     options = ManagerOptions(Random(0).random)
     made = ExtensionManager(site.api, site.clock, events, options, controllers=controllers)
     async with anyio.create_task_group() as group:

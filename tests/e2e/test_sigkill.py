@@ -28,6 +28,7 @@ import pytest
 from kubelab.cluster.access import ClusterAccess, write_kubeconfig
 from kubelab.flux import run as run_flux
 from kubelab.model.calls import Caller
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
@@ -39,7 +40,6 @@ from tests.support.kill_proxy import Killer, killing, sigkill
 from tests.support.patience import PATIENCE
 from tests.support.servers import OPERATOR_TOKEN, alone, serving
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_fake.controlplane import JobEntry
 
 pytestmark = pytest.mark.slow

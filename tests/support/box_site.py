@@ -40,6 +40,7 @@ from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.server_use import real_assets
 from tests.support.virtual_time import run as run_in_virtual_time
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 __all__ = ["FACES", "NS", "QUICK", "RIGHTS", "BoxSite", "Face", "Limited", "example", "in_process", "play"]
 
@@ -79,7 +80,7 @@ class BoxSite:
         """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
         given = [box if isinstance(box, Composite) else composite_of(box) for box in boxes]
         chosen = [one if resync is None else attrs.evolve(one, resync=resync) for one in given]
-        events = BackgroundEvents(self.api, self.clock, instance="test")
+        events = BackgroundEvents(self.api, self.clock, instance="test", field_manager=FIELD_MANAGER)
         options = ManagerOptions(Random(0).random, namespaces=namespaces)
         running = ExtensionManager(self.api, self.clock, events, options, composites=chosen)
         async with anyio.create_task_group() as group:

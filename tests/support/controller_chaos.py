@@ -28,6 +28,7 @@ from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.chaos_network import Network, SlowKube
 from tests.support.controller_site import NS, SHOP, ShopSpec, ShopStatus
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 T = TypeVar("T")
 Shop = Object[ShopSpec, ShopStatus]
@@ -141,7 +142,7 @@ class Process:
 
     async def _run(self) -> None:
         world, clock = self.world, VirtualClock()
-        events = BackgroundEvents(self.kube, clock, instance="chaos")
+        events = BackgroundEvents(self.kube, clock, instance="chaos", field_manager=FIELD_MANAGER)
         options = ManagerOptions(Random(world.starts).random)
         controllers = [Shops(world.witness), Audit(world.witness)]
         made = ExtensionManager(self.kube, clock, events, options, controllers=controllers)

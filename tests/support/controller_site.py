@@ -26,6 +26,7 @@ from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.simulation.faults import FaultyKube
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 NS: Final = "team"
 _OPERATOR: Final = Caller(OPERATOR_USER, agent="controllers/1")
@@ -66,7 +67,7 @@ class ControllerSite:
 
         It may write once it is elected, after so many seconds.
         """
-        events = BackgroundEvents(self.api, self.clock, instance="test")
+        events = BackgroundEvents(self.api, self.clock, instance="test", field_manager=FIELD_MANAGER)
         options = ManagerOptions(Random(0).random)
         made = ExtensionManager(self.api, self.clock, events, options, controllers=controllers)
         async with anyio.create_task_group() as group:

@@ -42,7 +42,6 @@ from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
 from purekube_run.process.clock import machine_seconds
 from purekube_run.process.errors import CommandError
-from vworkspace_core.api.labels import FIELD_MANAGER
 
 _log = structlog.get_logger("election")
 
@@ -84,6 +83,7 @@ class Elector:
         namespace: str,
         name: str,
         identity: str,
+        field_manager: str,
         wall: Callable[[], datetime],
         random: Callable[[], float],
         policy: LeasePolicy = DEFAULT_LEASE_POLICY,
@@ -91,6 +91,7 @@ class Elector:
     ) -> None:
         self.identity = identity_of(identity, shard)
         self._api = api
+        self._field_manager = field_manager
         self._fence = fence
         self._wall = wall
         self._random = random
@@ -178,10 +179,10 @@ class Elector:
         return PeersRead(tuple(page.items))
 
     async def _create(self, lease: Manifest) -> LeaseEvent:
-        return LeaseWritten(await self._api.create(lease, kind=LEASE, field_manager=FIELD_MANAGER))
+        return LeaseWritten(await self._api.create(lease, kind=LEASE, field_manager=self._field_manager))
 
     async def _update(self, lease: Manifest) -> LeaseEvent:
-        return LeaseWritten(await self._api.update(lease, kind=LEASE, field_manager=FIELD_MANAGER))
+        return LeaseWritten(await self._api.update(lease, kind=LEASE, field_manager=self._field_manager))
 
     def _step(self, event: LeaseEvent) -> LeaseCommand:
         moment = LeaseContext(self._fence.monotonic(), self._wall(), self._random(), self._policy)

@@ -18,7 +18,6 @@ from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError
 from purekube.apimachinery.resources import EVENT
 from purekube.controller.events.series import CreateEvent, EventSeries, Observed, Write
 from purekube.ports import Clock, KubeApi, KubernetesEvent, PatchType
-from vworkspace_core.api.labels import FIELD_MANAGER
 
 _log = structlog.get_logger("events")
 
@@ -40,9 +39,16 @@ class BackgroundEvents:
     """
 
     def __init__(
-        self, api: KubeApi, clock: Clock, *, instance: str, is_backlogged: Callable[[], bool] = lambda: False
+        self,
+        api: KubeApi,
+        clock: Clock,
+        *,
+        instance: str,
+        field_manager: str,
+        is_backlogged: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
+        self._field_manager = field_manager
         self._clock = clock
         self._is_backlogged = is_backlogged
         self._series = EventSeries(instance)
@@ -107,9 +113,9 @@ class BackgroundEvents:
     async def _send(self, write: Write) -> None:
         if isinstance(write, CreateEvent):
             with suppress(AlreadyExists):  # an earlier try whose answer was lost: the name is unique to this Event
-                await self._api.create(write.manifest, kind=EVENT, field_manager=FIELD_MANAGER)
+                await self._api.create(write.manifest, kind=EVENT, field_manager=self._field_manager)
         else:
-            await self._api.patch(write.ref, write.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+            await self._api.patch(write.ref, write.patch, patch_type=PatchType.MERGE, field_manager=self._field_manager)
 
     def _failed(self, write: Write, why: str, *, gone: bool = False) -> None:
         if self._series.failed(write, self._clock.now(), gone=gone) is Observed.DROPPED:

@@ -16,6 +16,7 @@ from vworkspace_app.commands.process import OperatorProcess, configure_log, run_
 from vworkspace_app.manager.telemetry import components_of_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 _log = structlog.get_logger("operator")
 
@@ -36,7 +37,9 @@ def run_extensions(
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
         _log.info("starting", **starting)
         async with webhooks_of_kinds(settings, process.metrics, webhooks):
-            events = BackgroundEvents(process.api, process.machine.clock, instance=socket.gethostname())
+            events = BackgroundEvents(
+                process.api, process.machine.clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER
+            )
             options = ManagerOptions(
                 process.machine.random,
                 settings.workers,

@@ -31,6 +31,7 @@ from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_app.manager.telemetry import Components, components_of_extensions
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
 """The box of the story; `examples/boxes/webapp.yaml` is the same."""
@@ -81,7 +82,7 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
         api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         clock = SystemClock()
-        events = BackgroundEvents(api, clock, instance="demo")
+        events = BackgroundEvents(api, clock, instance="demo", field_manager=FIELD_MANAGER)
         options = ManagerOptions(random.random)
         boxes = ExtensionManager(api, clock, events, options, composites=[composite_of(box)])
         attach(components_of_extensions(boxes, events))

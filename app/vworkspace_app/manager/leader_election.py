@@ -11,6 +11,7 @@ from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import lease_policy, shard_in
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 @asynccontextmanager
@@ -33,6 +34,7 @@ async def leader_election(
             namespace=settings.leader_elect_resource_namespace or settings.namespace,
             name=settings.leader_elect_resource_name,
             identity=f"{settings.leader_elect_identity or machine.host}_{machine.unique()}",
+            field_manager=FIELD_MANAGER,
             wall=machine.clock.now,
             random=machine.random,
             policy=policy,

@@ -34,6 +34,7 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reconcile_error import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
 from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
@@ -80,7 +81,9 @@ class Manager:
         installed = settings.decisions.installation
         self.informers = Informers(informers_of(api, clock, random, _cache_scope(settings, agent), installed))
         run_id = f"{int(random() * 2**32):08x}"
-        self.events = BackgroundEvents(api, clock, instance=settings.identity, is_backlogged=self._is_backlogged)
+        self.events = BackgroundEvents(
+            api, clock, instance=settings.identity, field_manager=FIELD_MANAGER, is_backlogged=self._is_backlogged
+        )
         options = ManagerOptions(
             random,
             settings.workers,

@@ -6,6 +6,8 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ObjectMeta
 
 ABANDON: Final = "vworkspace.io/abandon"
+APPLIED_HASH: Final = "vworkspace.io/applied-hash"
+"""An annotation of every object that a graph made: the hash of what was applied."""
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:

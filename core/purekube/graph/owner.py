@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import is_label_value
@@ -40,7 +41,7 @@ class Marks:
     """
 
     domain: str
-    applied_hash: str = "vworkspace.io/applied-hash"
+    applied_hash: str = APPLIED_HASH
 
     @cached_property
     def owner_uid(self) -> str:

@@ -35,7 +35,6 @@ CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand"
 CANCEL: Final = "ops.vworkspace.io/cancel"
 
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
-APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
 """Annotations that only the applier of jobs writes."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from purekube.controller.decision import Apply, chained
 from purekube.controller.drift import needs_apply, stamp
 from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
 from vworkspace_core.api.chart import ChartSource, SourceType
-from vworkspace_core.api.labels import APPLIED_HASH, downstream_labels
+from vworkspace_core.api.labels import downstream_labels
 from vworkspace_core.api.values import inline_values, integration_values
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.intent import recall

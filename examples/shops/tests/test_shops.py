@@ -20,6 +20,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.clock import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 @attrs.define
@@ -33,7 +34,7 @@ class World:
     async def operator(self, look_again: float = 600.0) -> AsyncIterator[None]:
         """The operator at work while the block runs."""
         clock = SystemClock()
-        events = BackgroundEvents(self.kube, clock, instance="test")
+        events = BackgroundEvents(self.kube, clock, instance="test", field_manager=FIELD_MANAGER)
         shops = Shops(HttpShopService(self.service.url), look_again)
         options = ManagerOptions(Random(0).random)
         made = ExtensionManager(self.kube, clock, events, options, controllers=[shops])

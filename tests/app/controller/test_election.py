@@ -17,6 +17,7 @@ from purekube.apimachinery.resources import LEASE, NAMESPACE
 from purekube.ports import KubeApi, KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence, LeaseLost
 from tests.support.virtual_time import run
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 REF = ObjectRef(LEASE, "default", "vworkspace-operator")
 
@@ -64,6 +65,7 @@ def replica(server: ApiServer, name: str, namespace: str = "default") -> Replica
         namespace=namespace,
         name=REF.name,
         identity=name,
+        field_manager=FIELD_MANAGER,
         wall=clock.now,
         random=lambda: 0.5,
     )

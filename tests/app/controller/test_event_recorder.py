@@ -20,6 +20,7 @@ from purekube.ports import KubeRequest, KubernetesEvent, KubeVerb, Send
 from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, "org-myteam", "nextcloud-myteam")
 
@@ -53,7 +54,7 @@ def while_running(api: Troubled, act: Callable[[BackgroundEvents], Awaitable[Non
     """Run a sink while `act` acts, and cancel it then."""
 
     async def main() -> BackgroundEvents:
-        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0")
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", field_manager=FIELD_MANAGER)
         async with anyio.create_task_group() as group:
             group.start_soon(sink.run)
             await act(sink)
@@ -85,7 +86,7 @@ def test_an_end_does_not_wait_for_ever() -> None:
 
     async def main() -> float:
         while_began = anyio.current_time()
-        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0")
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", field_manager=FIELD_MANAGER)
         async with anyio.create_task_group() as group:
             group.start_soon(sink.run)
             await act(sink)
@@ -231,7 +232,9 @@ def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_and_a_warning_n
     async def main() -> None:
         nonlocal began
         began = anyio.current_time()
-        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", is_backlogged=is_backlogged)
+        sink = BackgroundEvents(
+            api, VirtualClock(), instance="operator-0", field_manager=FIELD_MANAGER, is_backlogged=is_backlogged
+        )
         async with anyio.create_task_group() as group:
             group.start_soon(sink.run)
             for number, (at, kind) in enumerate(sorted(emits)):
@@ -261,7 +264,9 @@ def test_no_more_events_wait_than_can_be_written_at_the_end_and_then_they_are_RU
     api = Timed()
 
     async def main() -> int:
-        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", is_backlogged=lambda: True)
+        sink = BackgroundEvents(
+            api, VirtualClock(), instance="operator-0", field_manager=FIELD_MANAGER, is_backlogged=lambda: True
+        )
         async with anyio.create_task_group() as group:
             group.start_soon(sink.run)
             for number in range(MOST_HELD + 50):

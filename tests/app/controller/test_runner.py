@@ -34,6 +34,7 @@ from purekube_run.controller.runner import ManagerOptions
 from tests.support.controller_site import NS, SHOP
 from tests.support.effort import effort
 from tests.support.virtual_time import run
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 TYPES: Final = ("Ready", "Reconciling", "Stalled")
 MANAGER: Final = "runner-test"
@@ -145,7 +146,7 @@ def play(
             resync=resync,
             synced=shops.wait_for_sync,
         )
-        events = BackgroundEvents(api, clock, instance="test")
+        events = BackgroundEvents(api, clock, instance="test", field_manager=FIELD_MANAGER)
         manager = ControllerManager(api, clock, [controller], events, Informers(()), ManagerOptions(Random(0).random))
         async with anyio.create_task_group() as group:
             group.start_soon(manager.run, partial(clock.sleep, elected_after))

@@ -32,6 +32,7 @@ from vworkspace_app.observability.stats import LatestStats, ProcessStats
 from vworkspace_app.observability.telemetry import MetricsTelemetry
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings
 
 CLUSTER = "cluster-1"
@@ -98,6 +99,7 @@ class World:
             namespace="default",
             name="vworkspace-operator",
             identity=user,
+            field_manager=FIELD_MANAGER,
             wall=self.clock.now,
             random=lambda: 0.5,
             shard=Shard.of(shard),

@@ -40,6 +40,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.settings import load
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.operations.templates import Templates
 
 T = TypeVar("T")
@@ -122,6 +123,7 @@ class Day:
             namespace=SYSTEM,
             name=NAME,
             identity=POD,
+            field_manager=FIELD_MANAGER,
             wall=self.clock.now,
             random=lambda: 0.5,
         )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.annotations import ABANDON, is_abandoned
+from purekube.apimachinery.annotations import ABANDON, APPLIED_HASH, is_abandoned
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import bounded_name, engine_object_name
 from tests.support.strategies import (
@@ -208,7 +208,7 @@ def test_a_value_other_than_true_asks_for_nothing() -> None:
         (labels.ALLOWED_TYPES, "ops.vworkspace.io/allowed-types"),
         (labels.CANCEL, "ops.vworkspace.io/cancel"),
         (labels.LAST_APPLIED_GENERATION, "vworkspace.io/last-applied-generation"),
-        (labels.APPLIED_HASH, "vworkspace.io/applied-hash"),
+        (APPLIED_HASH, "vworkspace.io/applied-hash"),
         (labels.IDEMPOTENCY_KEY, "vworkspace.io/idempotency-key"),
         (labels.FINALIZER, "vworkspace.io/operator"),
         (ABANDON, "vworkspace.io/abandon"),

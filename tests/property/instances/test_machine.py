@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kubelab.flux import Action, OutcomeKind, SourceFault
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.annotations import ABANDON
+from purekube.apimachinery.annotations import ABANDON, APPLIED_HASH
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
@@ -46,7 +46,7 @@ from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
+from vworkspace_core.api.labels import APPLICATION_INSTANCE, CLUSTER_ID, MANAGED_BY, RETRY
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import is_overtaken, spec_hash
 

@@ -12,6 +12,7 @@ import pytest
 
 from kubelab.flux import SourceFault
 from kubelab.inprocess import run_sync
+from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
@@ -23,7 +24,7 @@ from tests.support.instance_turmoil import Interrupted, LiveSourceRule, Turmoil,
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from tests.support.source_names import source_ref
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import APPLIED_HASH, FIELD_MANAGER, FINALIZER
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.foreign_objects import slim_release
 from vworkspace_core.instances.reconcile import reconcile
