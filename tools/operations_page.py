@@ -130,7 +130,11 @@ def _engine(engine: Engine) -> Iterator[str]:
     for template in templates:
         yield from _template(template)
     for names, rows in engine.tables.items():
-        yield from _table(engine, templates, names, rows)
+        first = next(each for each in ENGINES.values() if rows in each.tables.values())
+        if first is engine:
+            yield from _table(engine, templates, names, rows)
+        else:
+            yield from ("", f"Status of its {names}: [as of {first.name}](#status-of-{names.lower()}).")
 
 
 def _template(template: OperationTemplate) -> Iterator[str]:
@@ -139,8 +143,12 @@ def _template(template: OperationTemplate) -> Iterator[str]:
     facts += ["needs approval"] if template.needs_approval else []
     facts += ["waits for a Ready target"] if template.needs_ready_target else []
     yield f"{'; '.join(facts)}."
-    yield from ("", "| parameter | required | values | meaning |", "|---|---|---|---|")
-    yield from parameter_rows(template.schema)
+    first = next(item for item in CONTEXT.templates.items if item.schema == template.schema)
+    if first is template:
+        yield from ("", "| parameter | required | values | meaning |", "|---|---|---|---|")
+        yield from parameter_rows(template.schema)
+    else:
+        yield from ("", f"Its parameters are those of `{first.name}`.")
     yield from ("", "This:", "", *_yaml({"spec": {"parameters": example(template).spec.parameters}}))
     yield from ("", *_created(template), "", "Refused, with `Accepted=False`:", "")
     yield from (f"* {line}" for line in _refusals(template))
@@ -183,7 +191,9 @@ def _shown(manifest: Manifest) -> Manifest:
     """Return a created object without the labels and the owner that every example would repeat."""
     meta = {name: value for name, value in metadata(manifest).items() if name not in ("labels", "ownerReferences")}
     further = {name: value for name, value in metadata(manifest)["labels"].items() if name not in _LABELS}
-    return {**manifest, "metadata": {**meta, "labels": further} if further else meta}
+    parts = {name: _shown(part) if name == "template" else part for name, part in manifest.get("spec", {}).items()}
+    replaced = {"metadata": {**meta, "labels": further} if further else meta, "spec": parts}
+    return {name: replaced.get(name, part) for name, part in manifest.items() if replaced.get(name, part)}
 
 
 def _refusals(template: OperationTemplate) -> Iterator[str]:
