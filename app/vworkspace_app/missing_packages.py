@@ -73,7 +73,7 @@ def install_hint(error: BaseException | None) -> str | None:
             f"({error.name} is missing); where they are wanted: {INSTALL_EMBEDDED}"
         )
     package = error.name.partition(".")[0]
-    if package.startswith(("vworkspace_", "purekube")) or package in sys.stdlib_module_names:
+    if package.startswith(("vworkspace_", "purekube", "kubelab")) or package in sys.stdlib_module_names:
         return None
     install = INSTALL_EMBEDDED if package in ONLY_EMBEDDED else INSTALL
     return f"the command line needs more packages ({package} is missing): {install}"

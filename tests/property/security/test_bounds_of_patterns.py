@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import purekube
 import vworkspace_core
 from purekube.apimachinery import formats as forms_of_texts
 from tests.support.regex_steps import TooManySteps, steps_of_search
@@ -37,22 +38,25 @@ def patterns() -> dict[str, re.Pattern[str]]:
         for name, value in vars(module).items():
             for at, pattern in enumerate(_in(value)):
                 if not any(pattern is known for known in found.values()):
-                    found[f"{module.__name__.removeprefix('vworkspace_core.')}.{name}[{at}]"] = pattern
+                    found[f"{module.__name__}.{name}[{at}]"] = pattern
     forms = {name: value for name, value in vars(forms_of_texts).items() if isinstance(value, str) and value[:1] == "^"}
-    return found | {f"apimachinery.formats.{name}[0]": forms_of_texts.compiled(value) for name, value in forms.items()}
+    return found | {
+        f"purekube.apimachinery.formats.{name}[0]": forms_of_texts.compiled(value) for name, value in forms.items()
+    }
 
 
 def _is_anchored(name: str) -> bool:
     """Whether nobody looks for it in the midst of a text: `match` and `fullmatch` are all that is asked of it."""
     module, _, variable = name.partition("[")[0].rpartition(".")
-    source = inspect.getsource(importlib.import_module(f"vworkspace_core.{module}"))
+    source = inspect.getsource(importlib.import_module(module))
     asked = set(re.findall(rf"\b{variable}\.(\w+)\(", source))
     return bool(asked) and asked <= {"match", "fullmatch"}
 
 
 def _modules() -> Iterator[Any]:
-    for info in pkgutil.walk_packages(vworkspace_core.__path__, "vworkspace_core."):
-        yield importlib.import_module(info.name)
+    for package in (purekube, vworkspace_core):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(info.name)
 
 
 def _in(value: Any) -> Iterator[re.Pattern[str]]:
