@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
 WIDE = (
-    "tests/property/operations/test_engine_contract.py",
+    "tests/app/operations/test_engine_contract.py",
     "tests/property/operations/test_engines.py::test_every_row_is_what_the_engine_makes_of_its_sample",
     "tests/property/operations/test_engines.py::test_no_status_whatever_breaks_an_engine_or_the_vocabulary_RES_4",
     "tests/property/operations/test_any_parameters.py",

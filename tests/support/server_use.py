@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import pytest
 
-from purekube_kit.kube_apiserver import Assets, assets_of
+if TYPE_CHECKING:
+    from purekube_kit.kube_apiserver import Assets
 
 __all__ = ["note", "real_assets", "require_choice", "uses_server"]
 
@@ -26,8 +27,10 @@ def uses_server(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and any(part is real_assets for part in _reached(_roots(item)))
 
 
-def real_assets() -> Assets:
+def real_assets() -> "Assets":
     """Return the programs of the API server; skip the test where there are none."""
+    from purekube_kit.kube_apiserver import assets_of  # the tests of the pure parts have no kit
+
     require_choice()
     assets = assets_of(os.environ)
     if isinstance(assets, str):

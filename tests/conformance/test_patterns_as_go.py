@@ -19,7 +19,7 @@ from purekube.schema.node import SchemaError
 from tests.support.patience import PATIENCE
 from vworkspace_core.api.crd import crd_manifests
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "crds"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "crds"
 GO = """package main
 
 import (
