@@ -12,6 +12,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux.crds import flux_crds
 from purekube.regex import PatternError
 from purekube.regex.match import Pattern
 from purekube.schema.compile import compile_schema
@@ -60,9 +62,10 @@ def patterns_in(schema: Any) -> Iterator[str]:
 
 
 def known_patterns() -> list[str]:
-    """Those of our own CRDs, and of the downstream ones where they are at hand."""
+    """Those of the CRDs that the laboratory serves, and of the real ones where they are at hand."""
+    ours = (*crd_manifests(), *flux_crds(), *downstream_crds())
     foreign = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(SHARED.glob("*.yaml")))
-    return sorted({*patterns_in(list(crd_manifests())), *patterns_in(list(foreign))})
+    return sorted({*patterns_in(list(ours)), *patterns_in(list(foreign))})
 
 
 KNOWN = known_patterns()
