@@ -18,6 +18,7 @@ from purekube_kit.logs import keeping_logs
 from purekube_kit.process import Process
 from purekube_kit.record import Write
 from purekube_run.simulation.cluster import SIMULATED, MemoryCluster, ready_of
+from purekube_run.simulation.controllers import do_nothing
 from purekube_run.simulation.faults import Crash, Fault, Schedule
 
 T = TypeVar("T")
@@ -68,7 +69,6 @@ class FakeCluster(ClusterUnderTest):
         self._process: Process | None = None
         self._goal: Callable[[], bool] | None = None
         self._failure: BaseException | None = None
-        self._planned = 0.0
         self._version = 0
         self._logs = keeping_logs(self.log)
         self._loop.at_rest = self._at_rest
@@ -176,7 +176,7 @@ class FakeCluster(ClusterUnderTest):
 
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a test with a FakeCluster is a plain function, not a coroutine: its loop is its own")
-        marker = self._loop.call_at(limit, _do_nothing)
+        marker = self._loop.call_at(limit, do_nothing)
         self._goal = reached
         try:
             self._loop.run_forever()
@@ -210,7 +210,7 @@ class FakeCluster(ClusterUnderTest):
         if goal():
             self._loop.stop()
             return True
-        return self._plan()
+        return self._memory.controllers.plan(self._loop)
 
     def _revive(self) -> bool:
         """Restart the process if a fault has killed it. Raises any other error that ended it."""
@@ -230,27 +230,11 @@ class FakeCluster(ClusterUnderTest):
         self._begin()
         return True
 
-    def _plan(self) -> bool:
-        """Set a timer for the next time at which a simulated controller has work. Return whether one is set."""
-        due = self._memory.controllers.next_wake_up()
-        if due is None:
-            return False
-        moment = (due - START).total_seconds()
-        if moment == self._planned and moment > self._loop.time():
-            return False
-        self._planned = moment
-        self._loop.call_at(max(moment, self._loop.time() + _EPSILON), _do_nothing)
-        return True
-
 
 def _unless_crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Report errors of tasks, except those of a killed process."""
     if not isinstance(context.get("exception"), Crash):
         loop.default_exception_handler(context)
-
-
-def _do_nothing() -> None:
-    """Do nothing: the callback of timers that only stop the virtual clock at their time."""
 
 
 def _write_line(write: Write, answer: Manifest | None) -> str:

@@ -43,15 +43,16 @@ def end(ids: Collection[int], grace: float = _GRACE) -> None:
             with suppress(ProcessLookupError):
                 os.kill(each, number)
         limit = time.monotonic() + grace
-        while any(_runs(each) for each in ids) and time.monotonic() < limit:
+        while _any_runs(ids) and time.monotonic() < limit:
             time.sleep(0.1)
 
 
-def _runs(number: int) -> bool:
-    """Report whether a process runs; collect its exit status where it is a child that has ended."""
-    with suppress(ChildProcessError):
-        os.waitpid(number, os.WNOHANG)
-    return number in dict(_parents())
+def _any_runs(ids: Collection[int]) -> bool:
+    """Report whether one of the processes runs; collect the exit statuses of children that have ended."""
+    for each in ids:
+        with suppress(ChildProcessError):
+            os.waitpid(each, os.WNOHANG)
+    return not dict(_parents()).keys().isdisjoint(ids)
 
 
 def _parents() -> Iterator[tuple[int, int]]:

@@ -44,8 +44,7 @@ def serve_until_signal(options: ServeOptions) -> None:
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
     access = access_for(options.host, tls=options.tls, tokens=options.tokens, rbac=options.rbac)
-    chosen = tuple(name.strip() for name in options.simulate.split(",") if name.strip())
-    cluster = EmbeddedCluster.start(options.crds, chosen, rbac=options.rbac)
+    cluster = EmbeddedCluster.start(options.crds, options.simulate, rbac=options.rbac)
     with (
         stop_event() as stop,
         audited(cluster.server.audit, options.audit_log),

@@ -1,11 +1,13 @@
 """The simulated controllers of a world, fed by watches that are polled: they cost nothing while nothing changes."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
 import attrs
 
+from kubelab.clock import START, VirtualTimeLoop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.failure import ApiFailure
 from kubelab.simulation.executor import list_all
@@ -15,6 +17,8 @@ from purekube.apimachinery.manifest import Kind, ref_of
 from purekube.ports import WatchEventType
 
 _MOST_ROUNDS = 1_000
+_EPSILON = 1e-6
+"""The least seconds until a timer, so that time passes before the same work is due again."""
 
 
 class NoEnd(RuntimeError):
@@ -42,6 +46,7 @@ class SimulatedControllers:
         self._ready: dict[int, _Feed] = dict(enumerate(self._feeds))
         self._numbers = {id(feed): number for number, feed in enumerate(self._feeds)}
         self._resources = -1
+        self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
         """Observe and do everything that is due, until nothing more follows; return whether there was anything."""
@@ -64,6 +69,21 @@ class SimulatedControllers:
             if feed.stream is not None:
                 feed.stream.end()
             self._ready[number] = feed
+
+    def plan(self, loop: VirtualTimeLoop) -> bool:
+        """Set a timer of `loop` for the next time at which something is due, unless an earlier one is set already.
+
+        Return whether one was set: then time may go on.
+        """
+        if (due := self.next_wake_up()) is None:
+            return False
+        moment, planned = (due - START).total_seconds(), None if self._alarm is None else self._alarm.when()
+        if planned is not None and loop.time() < planned <= moment:
+            return False
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(max(moment, loop.time() + _EPSILON), do_nothing)
+        return True
 
     def next_wake_up(self) -> datetime | None:
         """Return when something is due next, if nothing changes until then."""
@@ -113,3 +133,7 @@ class SimulatedControllers:
 
     def _note(self, feed: _Feed) -> None:
         self._ready[self._numbers[id(feed)]] = feed
+
+
+def do_nothing() -> None:
+    """Do nothing: the callback of a timer that only lets virtual time jump to its moment."""

@@ -6,7 +6,6 @@ import structlog
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
-from purekube.ports import KubeApi
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.secret_masking import SecretMask
@@ -15,10 +14,8 @@ from purekube_run.reconcilers.loading import load_controllers
 from purekube_run.simulation.round_trips import check_kinds
 from vworkspace_app.commands.box_run import warn_unconverted, warn_unserved
 from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
-from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.startup import first_credentials
 from vworkspace_app.operations.template_files import read_templates
@@ -27,7 +24,6 @@ from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.jobs.payload_security import Signatures
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
 """The operator as the writer of the statuses of its own kinds."""
@@ -46,7 +42,7 @@ def run_operator(settings: RunSettings) -> None:
     shard = shard_in(settings)
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
-        source = _source(settings, process.api)
+        source = credentials_source(settings, process.api)
         # One shard registers the cluster; the others wait for the Secret that it writes.
         registers = process.election.elected if shard.is_first else anyio.sleep_forever
         begun = await run_unless_stopped(
@@ -63,7 +59,6 @@ def run_operator(settings: RunSettings) -> None:
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
-        agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
         async with (
             webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds),
             production_manager(
@@ -71,7 +66,7 @@ def run_operator(settings: RunSettings) -> None:
                 decided,
                 source,
                 live,
-                agent=agent if settings.agent and shard.is_first else None,
+                agent=agent_settings(settings),
                 election=process.election,
                 telemetry=process.telemetry,
                 composites=composites,
@@ -88,15 +83,3 @@ def _hide(secrets: SecretMask, credentials: Credentials) -> None:
     """Mask the credentials in all output, since an error may quote anything."""
     secrets.add(credentials.token, credentials.stored.token, credentials.stored.previous)
     secrets.add(credentials.private_key, credentials.approval_secret, credentials.decryption_key)
-
-
-def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
-    return CredentialsSource(
-        api,
-        settings.namespace,
-        settings.control_plane_url,
-        settings.cluster_id,
-        settings.token_file,
-        agent=settings.agent,
-        allow_http=settings.allow_http_control_plane,
-    )

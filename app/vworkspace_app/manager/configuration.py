@@ -3,7 +3,10 @@
 import socket
 from collections.abc import Iterator
 
+from purekube.ports import KubeApi
 from vworkspace_app import VERSION
+from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import PageAccess, shard_in
@@ -14,6 +17,26 @@ from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
+
+
+def agent_settings(settings: RunSettings) -> AgentSettings | None:
+    """Return the settings of the agent; None for a process that pulls no jobs (SEE-4, RUN-13)."""
+    if not (settings.agent and shard_in(settings).is_first):
+        return None
+    return AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
+
+
+def credentials_source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
+    """Return the source of the credentials for the control plane (PULL-8)."""
+    return CredentialsSource(
+        api,
+        settings.namespace,
+        settings.control_plane_url,
+        settings.cluster_id,
+        settings.token_file,
+        agent=settings.agent,
+        allow_http=settings.allow_http_control_plane,
+    )
 
 
 def operator_settings(

@@ -12,7 +12,7 @@ import attrs
 
 from kubelab.access.authorization import Attributes
 from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending
-from kubelab.flux import FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, SourceOutcome, SourceRule
+from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, SourceOutcome, SourceRule
 from kubelab.model.calls import Caller
 from purekube_run.simulation.connection import Disturbance, Trouble, WatchTrouble
 from vworkspace_app.simulation.replica import USER_PREFIX
@@ -114,23 +114,25 @@ def _crash_flux(at: Strike) -> None:
     at.happened("the simulated Flux starts again")
 
 
+def _flux_behaves(at: Strike, behaviour: FluxBehaviour, what: str = "") -> None:
+    at.world.set_behaviour(flux=behaviour)
+    at.later(lambda: at.world.set_behaviour(flux=at.world.settings.flux))
+    at.happened(f"{what}for {at.seconds:g} s")
+
+
 def _flux_fails(at: Strike) -> None:
     rule = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "injected failure"))
-    at.world.flux.behaviour = attrs.evolve(at.world.settings.flux, release_rules=(rule,))
-    at.later(lambda: at.world.set_behaviour(flux=at.world.settings.flux))
-    at.happened(f"every action fails for {at.seconds:g} s")
+    _flux_behaves(at, attrs.evolve(at.world.settings.flux, release_rules=(rule,)), "every action fails ")
 
 
 def _registry_away(at: Strike) -> None:
     rule = SourceRule(SourceOutcome(SourceFault.UNAVAILABLE, "connection refused"))
-    at.world.flux.behaviour = attrs.evolve(at.world.settings.flux, source_rules=(rule,))
-    at.later(lambda: at.world.set_behaviour(flux=at.world.settings.flux))
-    at.happened(f"for {at.seconds:g} s")
+    _flux_behaves(at, attrs.evolve(at.world.settings.flux, source_rules=(rule,)))
 
 
 def _engines_stall(at: Strike) -> None:
     rule = DownstreamRule(DownstreamOutcome(Ending.STALL))
-    at.world.engines.behaviour = attrs.evolve(at.world.settings.engines, rules=(rule,))
+    at.world.set_behaviour(engines=attrs.evolve(at.world.settings.engines, rules=(rule,)))
     at.later(lambda: at.world.set_behaviour(engines=at.world.settings.engines))
     at.happened(f"for {at.seconds:g} s")
 

@@ -8,6 +8,7 @@ import attrs
 import msgspec
 
 from kubelab.model.records import GroupResource, Record, StoredChange
+from purekube.apimachinery.errors import leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
     EVENT,
@@ -17,10 +18,11 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
 )
 from purekube.ports import KubeVerb
+from purekube_run.controller.election import LeaseLost
 from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.replica import Replica
 from vworkspace_app.simulation.workload import BROKEN, NOTE, PASSWORD
-from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_app.simulation.world import OWN_NAMESPACE, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
@@ -135,7 +137,7 @@ class Laws:
 
     def _check_holder(self, write: ObservedWrite) -> None:
         """Check that the writer holds the Lease at the moment of its write, as the API server sees it."""
-        lease = self.world.server.store.get(_place(LEASE), ("vworkspace-system", "vworkspace-operator"))
+        lease = self.world.server.store.get(_place(LEASE), (OWN_NAMESPACE, "vworkspace-operator"))
         if lease is None or write.at - self.world.restored_at < _AFTER_RESTORE:
             return
         holder = str(get_path(lease.object(), "spec", "holderIdentity") or "")
@@ -143,10 +145,9 @@ class Laws:
         self.check("RUN-4", "only the holder of the Lease writes", write.request.ref, holds, f"{holder} holds it")
 
     def _ended(self, replica: Replica, error: BaseException | None) -> None:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        expected = error is None or type(error).__name__ == "LeaseLost"
-        self.check("RUN-11", "no defect ends the process", replica.name, expected, f"{type(error).__name__}: {error}")
+        defects = [] if error is None else [leaf for leaf in leaves_of(error) if not isinstance(leaf, LeaseLost)]
+        text = "; ".join(f"{type(defect).__name__}: {defect}" for defect in defects)
+        self.check("RUN-11", "no defect ends the process", replica.name, not defects, text)
 
     # --- every change ------------------------------------------------------------------------------------------------
 
@@ -263,7 +264,7 @@ class Laws:
     def settled(self) -> None:
         """Check that everything has converged."""
         unsettled = {(clause, law): (name, told) for clause, law, name, told in self.unsettled()}
-        for clause, law in SETTLED:
+        for clause, law in dict.fromkeys((*SETTLED, *unsettled)):
             name, told = unsettled.get((clause, law), ("", ""))
             self.check(clause, law, name, not name, told)
 

@@ -14,10 +14,8 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube_run.process.machine import Machine
 from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ObservedWrite, ReplicaClock
-from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
-from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.production import production_manager
@@ -25,7 +23,6 @@ from vworkspace_app.manager.startup import first_credentials
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.control import ControlConnection
-from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_fake.controlplane import ControlPlaneServer
 
@@ -126,17 +123,16 @@ class Replica:
         settings, shard = self._settings, shard_in(self._settings)
         async with leader_election(settings, self._connect, machine) as election:
             api = self._connect(election.before_write)
-            source = CredentialsSource(api, settings.namespace, settings.control_plane_url, settings.cluster_id)
+            source = credentials_source(settings, api)
             registers = election.elected if shard.is_first else anyio.sleep_forever
             credentials, installation = await first_credentials(api, source, "simulated", registers, self.clock)
             decided = operator_settings(settings, credentials.cluster_id, builtin_templates(), installation)
-            agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
             async with production_manager(
                 api,
                 attrs.evolve(decided, identity=self.name),
                 source,
                 Live(credentials),
-                agent=agent if settings.agent and shard.is_first else None,
+                agent=agent_settings(settings),
                 election=election,
                 machine=machine,
                 connect=lambda *told: ControlConnection(self._world.control, self.link, *told),

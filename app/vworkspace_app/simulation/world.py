@@ -27,7 +27,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.storage.store import StoreSnapshot
-from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.errors import KindMissing, NotFound, leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.ports import PatchType
@@ -114,7 +114,6 @@ class SimulatedWorld:
         self.flux = FluxSimulator(simulated, self.settings.flux)
         self.engines = DownstreamSimulator(simulated, self.settings.engines)
         self.controllers = SimulatedControllers(simulated, (self.flux, self.engines), self.loop.now)
-        self._alarm: asyncio.TimerHandle | None = None
         self._pause: asyncio.Task[None] | None = None
         self._is_halted = False
         self._logs = structlog.get_config()
@@ -201,7 +200,7 @@ class SimulatedWorld:
         """Return all objects of a kind; none if it is not served."""
         try:
             return run_sync(self.admin.list(kind)).items
-        except OperatorError:
+        except KindMissing:
             return ()
 
     def create(self, manifest: Mapping[str, Any], kind: Kind, manager: str = USER) -> Manifest:
@@ -256,7 +255,7 @@ class SimulatedWorld:
         if self._closing:
             return
         if error is not None:
-            self.note(replica.name, f"ended: {_innermost(error)}")
+            self.note(replica.name, f"ended: {_in_words(error)}")
         for observe in self.on_end:
             observe(replica, error)
         delay = Random(f"{self.seed}/{replica.name}/{replica.starts}/restart").uniform(*_RESTART)
@@ -269,17 +268,7 @@ class SimulatedWorld:
 
     def _at_rest(self) -> bool:
         """Let the simulated controllers work; return whether there is work again. Plan when they have more."""
-        if self.controllers.work():
-            return True
-        due = self.controllers.next_wake_up()
-        moment = None if due is None else (due - START).total_seconds()
-        planned = None if self._alarm is None or self._alarm.cancelled() else self._alarm.when()
-        if moment is None or (planned is not None and self.loop.time() < planned <= moment):
-            return False
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = self.loop.call_at(max(moment, self.loop.time() + 1e-6), _nothing)
-        return True
+        return self.controllers.work() or self.controllers.plan(self.loop)
 
     def _log(self, logger: Any, method: str, event: Any) -> Any:
         if "object" in event:
@@ -307,11 +296,5 @@ def _version_of(answer: Manifest | None) -> str:
     return "gone" if answer is None else str(answer["metadata"].get("resourceVersion", ""))
 
 
-def _innermost(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
-
-
-def _nothing() -> None:
-    """Do nothing: the callback of a timer that only lets time jump to its moment."""
+def _in_words(error: BaseException) -> str:
+    return "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves_of(error))

@@ -19,7 +19,7 @@ exception. Clauses: REC-8, REC-13, PULL-7.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -197,6 +197,15 @@ class Permanent(OperatorError):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors of a group, and of the groups in it; of any other error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from leaves_of(each)
+    else:
+        yield error
 
 
 def unwrap_group(error: BaseException) -> BaseException:

@@ -3,7 +3,7 @@
 Without them they are not imported: so it starts faster, and people start it often.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -34,19 +34,23 @@ class EmbeddedCluster:
     downstream: "DownstreamSimulator | None" = None
 
     @classmethod
-    def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
+    def start(
+        cls, crds: Sequence[Manifest], simulate: str | Iterable[str] = (), *, rbac: bool = False
+    ) -> "EmbeddedCluster":
         """Return a cluster with these CRDs installed, and those of the simulated controllers that `crds` lacks.
 
-        With `rbac`, its roles and bindings are enforced. Raises KubelabError for a CRD that is refused, and for a
-        simulator that does not exist.
+        `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, its roles and
+        bindings are enforced. Raises KubelabError for a CRD that is refused, and for a simulator that does not exist.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
-        if not simulate:
+        parts = simulate.split(",") if isinstance(simulate, str) else simulate
+        names = tuple(name.strip() for name in parts if name.strip())
+        if not names:
             install(server, crds)
             return cls(server)
         from kubelab.cluster.simulators import chosen_simulators, missing_crds, simulators
 
-        chosen = chosen_simulators(simulate)
+        chosen = chosen_simulators(names)
         install(server, [*crds, *missing_crds(crds, chosen)])
         return cls(server, *simulators(server, chosen))
 

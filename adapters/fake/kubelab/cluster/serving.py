@@ -83,9 +83,8 @@ def serve(
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
-    names = [name.strip() for name in simulate.split(",") if name.strip()] if isinstance(simulate, str) else simulate
     access = access_for(host, tls=tls, tokens=tokens, rbac=rbac)
-    cluster = EmbeddedCluster.start(read_definitions(crds), tuple(names), rbac=rbac)
+    cluster = EmbeddedCluster.start(read_definitions(crds), simulate, rbac=rbac)
     with serve_cluster(cluster, host, port, access, services) as server:
         yield server
 
