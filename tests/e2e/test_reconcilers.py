@@ -100,9 +100,11 @@ def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face
         async with running(site, shops, audit) as controllers:
             ref = await site.create(SHOP.kind, "shop", spec={"image": "web:1", "replicas": 2})
             await site.until_ready(ref)
+            await site.until(lambda: _says(audit, ("add", 2)))
             at_work: Any = controllers.extensions.python[0].controller
             await site.edit(ref, {"spec": {"replicas": 51}})
             assert await site.until_reason(ref, "TooMany", "Stalled") == "at most 50 replicas"
+            await site.until(lambda: _says(audit, ("update", 2, 51)))
             await site.edit(ref, {"spec": {"replicas": 3}})
             await site.until_ready(ref)
             await site.until(lambda: _says(audit, ("update", 51, 3)))
