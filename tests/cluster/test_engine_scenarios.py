@@ -2,10 +2,9 @@
 
 import pytest
 
-from tests.support.engine_real_stage import real_stage
+from tests.support.engine_real_stage import played
 from tests.support.engine_recordings import ENGINES
 from tests.support.engine_scenarios import SCENARIOS
-from tests.support.engine_sequence import sequences_of
 from tools.cluster.up import Cluster
 
 
@@ -14,6 +13,4 @@ def test_real_controllers_of_engines_do_what_was_recorded_of_them_RUN_9(name: st
     scenario = SCENARIOS[name]
     if scenario.component not in ("", *cluster.components):
         pytest.skip(f"the cluster runs without {scenario.component}")
-    with real_stage(cluster) as stage:
-        scenario.play(stage)
-        assert not ENGINES.differences(name, sequences_of(stage), cluster)
+    assert not ENGINES.differences(name, played(scenario, cluster), cluster)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.engine_scenarios import SCENARIOS
-from tests.support.engine_sequence import sequences_of
 from tests.support.recordings import Recordings
 from tools.cluster.components import COMPONENTS
 from tools.cluster.up import VARIABLE, Cluster
@@ -22,17 +21,15 @@ ENGINES: Final = Recordings("engines")
 
 def main(names: Sequence[str]) -> None:
     """Record scenarios."""
-    from tests.support.engine_real_stage import real_stage
+    from tests.support.engine_real_stage import played
 
     cluster = Cluster.load(Path(os.environ[VARIABLE]))
     for name in names or SCENARIOS:
         component = SCENARIOS[name].component
         if component in ("", *cluster.components):
-            with real_stage(cluster) as stage:
-                SCENARIOS[name].play(stage)
-                pins = ("kubernetes", *(COMPONENTS[component].pins if component else ()))
-                ENGINES.write(name, sequences_of(stage), cluster, pins)
-                print(name, flush=True)
+            pins = ("kubernetes", *(COMPONENTS[component].pins if component else ()))
+            ENGINES.write(name, played(SCENARIOS[name], cluster), cluster, pins)
+            print(name, flush=True)
 
 
 if __name__ == "__main__":
