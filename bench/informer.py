@@ -20,8 +20,7 @@ from lightkube.config.models import Cluster, User
 from bench.machine import describe, line
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.informer.machine import step
-from purekube.controller.informer.messages import PutObject
-from purekube.controller.informer.state import InformerState
+from purekube.controller.informer.messages import InformerState, PutObject
 from purekube.controller.informer.store import ObjectStore
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_http import KubeApiClient

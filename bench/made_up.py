@@ -29,9 +29,9 @@ from kubelab.flux import run as run_flux
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, ListPage, Send, WatchEvent, WatchEventType

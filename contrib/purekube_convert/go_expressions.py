@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.cel.names import escape
+from purekube.cel.syntax import escape
 from purekube.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
 from purekube_convert.go_template import GoCall, GoConstant, If, Node, Part, Path, TemplateError, parse_template
 

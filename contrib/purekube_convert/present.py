@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.expressions import FUNCTIONS
 from purekube.cel import CelSyntaxError, CelType, Environment, compile_expression
 
 _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")

@@ -14,7 +14,7 @@ import attrs
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import index, join
-from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.expressions import FUNCTIONS
 from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import KnownKind, Schemas, plural_of
 from purekube.boxes.templates import text_parts

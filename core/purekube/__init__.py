@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from purekube.apimachinery.problems import ValidationProblems
     from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
     from purekube.apimachinery.structuring import read_meta
-    from purekube.controller.decision import Apply, Create, Decision, Delete, Failure, Finalizer, MergePatch, Snapshot
+    from purekube.controller.decision import (
+        Apply,
+        Create,
+        Decision,
+        Delete,
+        Failure,
+        Finalizer,
+        MergePatch,
+        Requeue,
+        Snapshot,
+    )
     from purekube.controller.execute import PassRules
     from purekube.controller.reconcile import ReconcileResult, run_pass
-    from purekube.controller.requeue import Requeue
 
 __all__ = [
     "CUSTOM_RESOURCE_DEFINITION",
@@ -63,7 +72,7 @@ _MODULES = {
     "OperatorError": "purekube.apimachinery.errors",
     "PassRules": "purekube.controller.execute",
     "ReconcileResult": "purekube.controller.reconcile",
-    "Requeue": "purekube.controller.requeue",
+    "Requeue": "purekube.controller.decision",
     "Snapshot": "purekube.controller.decision",
     "ValidationProblems": "purekube.apimachinery.problems",
     "read_meta": "purekube.apimachinery.structuring",

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.boxes.box import Box
 from purekube.reconcilers import Object, PureReconciler, Reconciler
 from purekube.reconcilers.controllers import Feature, features_of, watched_of

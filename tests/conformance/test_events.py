@@ -12,7 +12,7 @@ import pytest
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import EVENT, NAMESPACE
-from purekube.controller.events.series import Observed
+from purekube.controller.event_series import Observed
 from purekube.ports import KubernetesEvent
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.process.clock import SystemClock

@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from purekube.controller.informer import machine as informer
-from purekube.controller.informer.state import DEFAULT_POLICY, InformerState
+from purekube.controller.informer.messages import DEFAULT_POLICY, InformerState
 from purekube.controller.lease import machine as lease
-from purekube.controller.lease.state import LeaseState
+from purekube.controller.lease.messages import LeaseState
 from tests.corpus.neutral import Json, UnsayableError, canonical, decision_data, to_data
 from tests.corpus.play import DECISIONS
 from vworkspace_core.credentials import machine as rotation

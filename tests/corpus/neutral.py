@@ -22,14 +22,12 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.structuring import structure
 from purekube.apimachinery.timestamps import Instant
-from purekube.controller import machine
-from purekube.controller.decision import Decision, Failure
+from purekube.controller import backoff
+from purekube.controller.decision import Decision, Failure, RequeuePace
 from purekube.controller.informer import messages as informer
-from purekube.controller.informer.state import InformerPolicy
+from purekube.controller.informer.messages import InformerPolicy
 from purekube.controller.lease import messages as lease
-from purekube.controller.lease.peers import Disagreement
-from purekube.controller.lease.record import LeasePolicy
-from purekube.controller.requeue import RequeuePace
+from purekube.controller.lease.record import Disagreement, LeasePolicy
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.cluster import Cluster
@@ -106,7 +104,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "result accepted": jobs.ResultAccepted,
     "record closed": jobs.RecordClosed,
     "object changed": jobs.ObjectChanged,
-    "job tick": machine.Tick,
+    "job tick": backoff.Tick,
     "put record": jobs.PutRecord,
     "send ack": jobs.SendAck,
     "inspect": jobs.Inspect,
@@ -117,7 +115,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "post status": jobs.PostStatus,
     "post result": jobs.PostResult,
     "close record": jobs.CloseRecord,
-    "job note": machine.LogNote,
+    "job note": backoff.LogNote,
     # the credential
     "stored credential": StoredCredential,
     "secret seen": credentials.SecretRead,
@@ -132,7 +130,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "credential refused": credentials.RequestRefused,
     "token worked": credentials.TokenAccepted,
     "token rejected": credentials.TokenRejected,
-    "credential tick": machine.Tick,
+    "credential tick": backoff.Tick,
     "answered": credentials.EffectAnswered,
     "write secret": credentials.WriteSecret,
     "rotate": credentials.RequestRotation,

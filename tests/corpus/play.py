@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from purekube.controller.informer import machine as informer
-from purekube.controller.informer.state import InformerState
+from purekube.controller.informer.messages import InformerState
 from purekube.controller.lease import machine as lease
-from purekube.controller.lease.state import LeaseContext, LeaseState
+from purekube.controller.lease.messages import LeaseContext, LeaseState
 from purekube.controller.shard import Shard
 from tests.corpus.neutral import Json, decision_data, from_data, to_data
 from vworkspace_core.clusters.decision import decide as decide_cluster

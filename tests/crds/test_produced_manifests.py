@@ -19,8 +19,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.references import KeyRef
+from purekube.apimachinery.meta import KeyRef, ObjectMeta
 from purekube.apimachinery.resources import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,

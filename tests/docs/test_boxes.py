@@ -14,12 +14,12 @@ import yaml
 from purekube.apimachinery.fields import camel
 from purekube.boxes import model
 from purekube.boxes.compile import examine
-from purekube.boxes.functions import OBJECTS
+from purekube.boxes.expressions import OBJECTS
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube.boxes.when_conditions import AFTER, OPERATORS
 from purekube.composites.decisions import NO_ACCOUNT
-from purekube.composites.remedies import HIDDEN
+from purekube.composites.rights import HIDDEN
 from purekube.graph import GraphReason
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started

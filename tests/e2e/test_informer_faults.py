@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.backoff import Backoff
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.informer.state import InformerPolicy
+from purekube.controller.informer.messages import InformerPolicy
 from purekube_http import KubeApiClient
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.process.clock import SystemClock

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubelab.flux.crds import flux_crds
-from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
 from tests.support.e2e_world import (
     CLUSTER,

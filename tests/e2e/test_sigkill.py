@@ -28,8 +28,8 @@ import pytest
 from kubelab.cluster.access import ClusterAccess, write_kubeconfig
 from kubelab.flux import run as run_flux
 from kubelab.model.calls import Caller
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
 from purekube_run.process.clock import SystemClock

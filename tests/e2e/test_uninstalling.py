@@ -14,9 +14,9 @@ import anyio
 import attrs
 import pytest
 
-from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE
 from purekube.ports import KubeApi
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials

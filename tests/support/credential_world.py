@@ -17,7 +17,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import PatchType
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step

@@ -16,7 +16,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
-from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import Decision, Finalizer, Snapshot

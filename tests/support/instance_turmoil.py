@@ -39,9 +39,8 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
     SECRET,
 )
-from purekube.controller.decision import Decision
+from purekube.controller.decision import REFUSED_SECONDS, Decision, Requeue, RequeuePace
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import REFUSED_SECONDS, Requeue, RequeuePace
 from purekube.ports import KubeRequest, PatchType, Propagation, Send
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation

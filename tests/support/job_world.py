@@ -17,7 +17,7 @@ from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorE
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
 from purekube_run.simulation.faults import Crash, Fault, FaultyKube, calm
 from tests.support.builders import NAMESPACE, condition

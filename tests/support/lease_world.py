@@ -23,10 +23,12 @@ from purekube.controller.lease.messages import (
     End,
     LeaderObserved,
     LeadershipLost,
+    LeaseContext,
     LeaseEffect,
     LeaseEvent,
     LeaseRead,
     LeaseRequestFailed,
+    LeaseState,
     LeaseWritten,
     OpenFence,
     PeersRead,
@@ -35,14 +37,13 @@ from purekube.controller.lease.messages import (
     ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
+    Role,
     SetTimer,
     ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
-from purekube.controller.lease.peers import identity_of
-from purekube.controller.lease.record import LeasePolicy, holder_of
-from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.lease.record import LeasePolicy, holder_of, identity_of
 from purekube.controller.shard import WHOLE, Shard
 
 

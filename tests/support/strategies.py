@@ -11,9 +11,8 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from purekube.apimachinery.meta import Condition, ObjectMeta, OwnerReference
+from purekube.apimachinery.meta import Condition, KeyRef, NameRef, ObjectMeta, ObjectName, OwnerReference
 from purekube.apimachinery.redaction import PLACEHOLDER
-from purekube.apimachinery.references import KeyRef, NameRef, ObjectName
 from purekube.apimachinery.secret_material import is_secret_key
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import (

@@ -19,6 +19,8 @@ from purekube.controller.informer.messages import (
     InformerCommand,
     InformerEffect,
     InformerEvent,
+    InformerPolicy,
+    InformerState,
     ListFailed,
     OpenStream,
     PageRead,
@@ -36,7 +38,6 @@ from purekube.controller.informer.messages import (
     WakeRequested,
     WentQuiet,
 )
-from purekube.controller.informer.state import InformerPolicy, InformerState
 from purekube.controller.informer.store import ObjectStore
 from purekube.ports import WatchEvent, WatchEventType
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 import attrs
 import yaml
 
-from purekube.apimachinery.places import Place
-from purekube.apimachinery.problems import index, join
-from purekube.boxes.problems import BoxProblem
+from purekube.apimachinery.problems import Place, index, join
+from purekube.boxes.read import BoxProblem
 from purekube.boxes.templates import OPENING
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import composed, read_text

@@ -8,13 +8,11 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.places import NoPlaces, Place, Places
-from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
 from purekube.boxes.model import KIND, DeclaredKind, OperatorBox
-from purekube.boxes.problems import BoxProblem
-from purekube.boxes.read import read_box
+from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
 from purekube_run.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
 from purekube_run.process.errors import CommandError

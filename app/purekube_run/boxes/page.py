@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from purekube.apimachinery.access import Access, resources
-from purekube.boxes.access import access_of, owners
+from purekube.apimachinery.resources import Access, resources
 from purekube.boxes.box import Box, BoxNode
+from purekube.boxes.decide import access_of, owners
 from purekube.boxes.model import ApplyMode, OnDelete
 from purekube.schema.node import MISSING, JsonType, Schema
 from purekube_run.boxes.drawing import mermaid

@@ -7,7 +7,7 @@ from typing import Final
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.composites.composite import Composite, External, SecretUse, wants_metadata
-from purekube.composites.remedies import remedy
+from purekube.composites.rights import remedy
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.informer.store import ObjectStore, without_managed_fields
 from purekube.ports import Clock, KubeApi

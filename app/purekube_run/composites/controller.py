@@ -6,14 +6,14 @@ from functools import partial
 import attrs
 import structlog
 
-from purekube.apimachinery.annotations import names_in
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.composites.composite import Composite, wants_metadata
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
 from purekube.composites.parent import Parent
-from purekube.composites.remedies import not_permitted, remedy
+from purekube.composites.rights import not_permitted, remedy
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.live_reads import LiveReads

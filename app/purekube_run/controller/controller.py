@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.controller.execute import OnWrite
 from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, same_object
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileErrorWords
 from purekube_run.controller.informer import InformerRunner

@@ -18,10 +18,12 @@ from purekube.controller.lease.messages import (
     LeaderObserved,
     LeadershipLost,
     LeaseCommand,
+    LeaseContext,
     LeaseEffect,
     LeaseEvent,
     LeaseRead,
     LeaseRequestFailed,
+    LeaseState,
     LeaseWritten,
     OpenFence,
     PeersRead,
@@ -30,14 +32,13 @@ from purekube.controller.lease.messages import (
     ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
+    Role,
     SetTimer,
     ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
-from purekube.controller.lease.peers import Disagreement, identity_of
-from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, holder_of
-from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, Disagreement, LeasePolicy, holder_of, identity_of
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
 from purekube_run.process.clock import machine_seconds

@@ -16,7 +16,7 @@ import structlog
 
 from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError
 from purekube.apimachinery.resources import EVENT
-from purekube.controller.events.series import CreateEvent, EventSeries, Observed, Write
+from purekube.controller.event_series import CreateEvent, EventSeries, Observed, Write
 from purekube.ports import Clock, KubeApi, KubernetesEvent, PatchType
 
 _log = structlog.get_logger("events")

@@ -12,12 +12,17 @@ from purekube.controller.health import InformerVitals
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.machine import step
 from purekube.controller.informer.messages import (
+    DEFAULT_POLICY,
+    PAGE_SIZE,
     Advance,
     BufferPage,
     DiscardPages,
     InformerCommand,
     InformerEffect,
     InformerEvent,
+    InformerPhase,
+    InformerPolicy,
+    InformerState,
     ListFailed,
     OpenStream,
     PageRead,
@@ -35,7 +40,6 @@ from purekube.controller.informer.messages import (
     WakeRequested,
     WentQuiet,
 )
-from purekube.controller.informer.state import DEFAULT_POLICY, PAGE_SIZE, InformerPhase, InformerPolicy, InformerState
 from purekube.controller.informer.store import ObjectStore, older
 from purekube.ports import Clock, KubeApi, WatchEvent
 from purekube_run.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles

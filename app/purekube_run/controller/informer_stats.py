@@ -10,19 +10,20 @@ import structlog
 from purekube.apimachinery.errors import Right, refused_right
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.secret_material import shown
-from purekube.controller.events.once import Once
+from purekube.controller.event_series import Once
 from purekube.controller.health import InformerVitals
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.messages import (
     InformerCommand,
     InformerEvent,
+    InformerPhase,
+    InformerState,
     OpenStream,
     ReadPage,
     RelistCause,
     Wait,
     is_answer,
 )
-from purekube.controller.informer.state import InformerPhase, InformerState
 from purekube.controller.informer.store import ObjectStore
 
 _PAGE_SECONDS: Final = 120.0

@@ -3,7 +3,7 @@
 from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import LEASE
-from purekube.controller.lease.peers import is_lease_of
+from purekube.controller.lease.record import is_lease_of
 from purekube.ports import KubeApi
 
 

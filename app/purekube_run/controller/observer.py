@@ -6,8 +6,8 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.events.once import Once
-from purekube.controller.queue.hot_loop import HotLoopEvidence
+from purekube.controller.event_series import Once
+from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
 
 _log = structlog.get_logger("driver")

@@ -9,11 +9,11 @@ import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.backoff import jitter_of
+from purekube.controller.decision import Requeue
 from purekube.controller.informer.changes import CacheChange
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.queue.workqueue import Priority, WorkQueue
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import Requeue
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Watches

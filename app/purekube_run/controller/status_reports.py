@@ -16,9 +16,9 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.structuring import read_own_conditions
 from purekube.composites.status_writers import other_writer, refusal
-from purekube.controller.events.once import Once
+from purekube.controller.event_series import Once
 from purekube.controller.execute import write_status
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, blocked_status
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent

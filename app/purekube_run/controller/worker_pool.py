@@ -9,16 +9,22 @@ import structlog
 
 from purekube.apimachinery.errors import NotFound, OperatorError, Right, Stale, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.decision import Requeue, RequeuePace
 from purekube.controller.health import WorkerPoolVitals
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once
-from purekube.controller.queue.hot_loop import HotLoopDetector
-from purekube.controller.queue.own_writes import EventOrigin, ObjectEvent, OwnWrites
-from purekube.controller.queue.read_your_writes import HasSeen, ObjectVersion, PendingWrites
+from purekube.controller.queue.own_writes import (
+    EventOrigin,
+    HasSeen,
+    HotLoopDetector,
+    ObjectEvent,
+    ObjectVersion,
+    OwnWrites,
+    PendingWrites,
+)
 from purekube.controller.queue.workqueue import Priority, WorkQueue
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, reconcile_error_of
-from purekube.controller.requeue import Requeue, RequeuePace
 from purekube.ports import Clock
 from purekube_run.controller.large_objects import one_pass
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver

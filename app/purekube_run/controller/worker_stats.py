@@ -6,7 +6,7 @@ import attrs
 
 from purekube.apimachinery.errors import OperatorError, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.controller.queue.hot_loop import HotLoopDetector, fingerprint
+from purekube.controller.queue.own_writes import HotLoopDetector, fingerprint
 from purekube.controller.queue.workqueue import QueueStats
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 from purekube_run.controller.observer import Reconciled, ReconcileObserver

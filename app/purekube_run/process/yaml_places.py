@@ -7,8 +7,7 @@ from typing import Final
 import attrs
 import yaml
 
-from purekube.apimachinery.places import Place
-from purekube.apimachinery.problems import index, join
+from purekube.apimachinery.problems import Place, index, join
 
 _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
 """The letters after a backslash, with the length of such an escape."""

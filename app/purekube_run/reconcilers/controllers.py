@@ -11,9 +11,18 @@ import structlog
 from purekube.apimachinery.manifest import Kind
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube.reconcilers.access import declared_verbs, requests_api
-from purekube.reconcilers.controllers import AnyController, Feature, controller_problems, features_of, kind_of, name_of
-from purekube.reconcilers.remedies import not_permitted, remedy
+from purekube.reconcilers.controllers import (
+    AnyController,
+    Feature,
+    controller_problems,
+    declared_verbs,
+    features_of,
+    kind_of,
+    name_of,
+    not_permitted,
+    remedy,
+    requests_api,
+)
 from purekube.reconcilers.status import condition_types, status_owner
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
 from purekube_run.process.errors import CommandError

@@ -13,12 +13,11 @@ import structlog
 
 from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Stale, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
-from purekube.controller.decision import Decision
-from purekube.controller.events.once import Once
+from purekube.controller.decision import SLOW_SECONDS, Decision, Requeue, requeue_for
+from purekube.controller.event_series import Once
 from purekube.controller.execute import STATUS, OnWrite, write_status
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import SLOW_SECONDS, Requeue, requeue_for
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent, PatchType
 from purekube.reconcilers.controllers import (
     AnyController,
@@ -31,7 +30,7 @@ from purekube.reconcilers.controllers import (
     name_of,
     resource_of,
 )
-from purekube.reconcilers.object import UnreadableObject
+from purekube.reconcilers.desired import UnreadableObject
 from purekube.reconcilers.outcome import (
     CallOutcome,
     Consequences,

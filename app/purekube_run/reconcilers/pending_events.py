@@ -12,7 +12,7 @@ import msgspec
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.informer.partial_decode import owners
+from purekube.controller.informer.outline import owners
 from purekube.controller.informer.store import ObjectStore
 from purekube.reconcilers.controllers import AnyController, Feature, features_of, kind_of
 from purekube.reconcilers.progress import NOTHING, ObjectProgress, PendingEvent, ProgressRules

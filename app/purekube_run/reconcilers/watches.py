@@ -11,8 +11,8 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.controller.events.once import Once
-from purekube.controller.informer.index import Indexer
+from purekube.controller.event_series import Once
+from purekube.controller.informer.changes import Indexer
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.informer.store import ObjectStore, without_managed_fields
 from purekube.controller.managed_fields import StatusOwner

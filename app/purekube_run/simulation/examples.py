@@ -13,9 +13,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.schema import Schema, apply_defaults, validate
-from purekube.schema.equality import equal
 from purekube.schema.node import MISSING, JsonType, ListType, ValueChecks
-from purekube.schema.scalars import INT_FORMATS
+from purekube.schema.structure import INT_FORMATS, equal
 from purekube_run.simulation.data_source import DataSource, apart, one_of, some_of
 from purekube_run.simulation.example_texts import WORDS, matching_text, plain_text, text_of_format
 

@@ -11,12 +11,11 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.places import Place
-from purekube.apimachinery.problems import index
+from purekube.apimachinery.problems import Place, index
 from purekube.boxes.box import Box
-from purekube.boxes.conversion import converter_of
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.problems import BoxProblem
+from purekube.boxes.kind_webhooks import converter_of
+from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.reconcilers import Resource
 from purekube.schema import apply_defaults

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Manifest, canonical_json, metadata
+from purekube.apimachinery.meta import APPLIED_HASH
 
 _UID: Final = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")

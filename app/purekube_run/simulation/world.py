@@ -16,11 +16,10 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box, ExternalNode
-from purekube.boxes.child_kinds import child_kinds
-from purekube.boxes.conversion import converter_of
 from purekube.boxes.decide import composite_of
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.labels import BOX_NAME
+from purekube.boxes.kind_webhooks import converter_of
+from purekube.boxes.labels import BOX_NAME, child_kinds
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot

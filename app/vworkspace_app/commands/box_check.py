@@ -9,9 +9,9 @@ import attrs
 from cyclopts import App, Parameter
 
 from purekube.apimachinery.errors import OperatorError
-from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
-from purekube.boxes.problems import BoxProblem
+from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes

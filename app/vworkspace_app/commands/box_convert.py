@@ -11,8 +11,7 @@ import yaml
 from cyclopts import App, Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL
-from purekube.apimachinery.places import Place
-from purekube.apimachinery.problems import index, join
+from purekube.apimachinery.problems import Place, index, join
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_convert import ConvertedBox, convert, definition_files
 from purekube_convert.result import BoxPath

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
+from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.versions import Converter
 from purekube_run.composites.controllers import refuse_shared_kinds
 from vworkspace_app.commands.extensions_run import run_extensions

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import attrs
 from cyclopts import App, Parameter
 
-from purekube.composites.access import CompositeAccess, composite_access, owner_access
-from purekube.composites.controller_labels import CONTROLLER_NAME
+from purekube.composites.parent import CONTROLLER_NAME
+from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
 from purekube_run.process.errors import CommandError

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.controller.decision import Decision, Finalizer
-from purekube.controller.render import as_data
+from purekube.controller.decision import Decision, Finalizer, as_data
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.overview.differences import overlaid
 

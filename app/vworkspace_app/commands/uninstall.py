@@ -10,8 +10,8 @@ import anyio
 import attrs
 from cyclopts import Parameter
 
-from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.ports import KubeApi
 from purekube_run.process.errors import USAGE, CommandError

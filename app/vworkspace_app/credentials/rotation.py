@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from purekube.apimachinery.errors import Permanent
 from purekube.apimachinery.timestamps import shifted
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.credentials import messages as r

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import attrs
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
+from purekube.boxes.kind_webhooks import WebhookDuties
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhooks import certificate_of
 from vworkspace_core.webhook.paths import CONVERT_PATH, default_path, validate_path

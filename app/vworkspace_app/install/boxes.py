@@ -6,9 +6,9 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import content_hash
-from purekube.boxes.access import access_of, access_of_account, owners
-from purekube.boxes.admission import WebhookDuties
 from purekube.boxes.box import Box
+from purekube.boxes.decide import access_of, access_of_account, owners
+from purekube.boxes.kind_webhooks import WebhookDuties
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of

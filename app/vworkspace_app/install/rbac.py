@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from purekube.apimachinery.access import Access, resources
+from purekube.apimachinery.resources import Access, resources
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions, meta
 from vworkspace_core.install import access

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind
-from purekube.composites.access import FORMER, CompositeAccess
+from purekube.apimachinery.resources import Access
+from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app import VERSION
 from vworkspace_app.install.guards import disruption_budget, network_policy
 from vworkspace_app.install.rbac import rules

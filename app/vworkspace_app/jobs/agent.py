@@ -17,7 +17,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import Instant
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock, KubeApi
 from vworkspace_app.control_plane.connection import Connection
 from vworkspace_app.control_plane.event_sender import EventSender

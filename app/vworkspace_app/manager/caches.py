@@ -16,8 +16,8 @@ from purekube.apimachinery.resources import (
     NAMESPACE,
     OCI_REPOSITORY,
 )
+from purekube.controller.informer.messages import DEFAULT_POLICY, InformerPolicy
 from purekube.controller.informer.outline import HELD_WHOLE
-from purekube.controller.informer.state import DEFAULT_POLICY, InformerPolicy
 from purekube.controller.informer.store import ObjectStore
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, KubeApi

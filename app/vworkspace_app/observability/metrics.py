@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.queue.hot_loop import HotLoopEvidence
+from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
 from purekube_run.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from purekube.controller.health import WorkerPoolVitals
-from purekube.controller.informer.state import InformerPhase
+from purekube.controller.informer.messages import InformerPhase
 from purekube_run.controller.informer_stats import InformerStats
 from purekube_run.controller.worker_stats import WorkerPoolStats
 from vworkspace_app import VERSION

@@ -5,7 +5,7 @@ from typing import Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.controller.informer.index import Indexer
+from purekube.controller.informer.changes import Indexer
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 

@@ -4,7 +4,7 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.controller.events.once import Once
+from purekube.controller.event_series import Once
 from purekube.ports import EventSink
 from vworkspace_core.api.unmanaged import unmanaged
 

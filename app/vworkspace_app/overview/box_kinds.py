@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.labels import BOX_NAME
-from purekube.composites.controller_labels import CONTROLLER_NAME
+from purekube.composites.parent import CONTROLLER_NAME
 from purekube.ports import KubeApi
 from vworkspace_app.overview.reading import PermittedReader
 from vworkspace_core.overview.definitions import kind_of, words_of

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import anyio
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.errors import Forbidden, OperatorError, Right
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
@@ -15,6 +14,7 @@ from purekube.apimachinery.resources import (
     DEPLOYMENT,
     NAMESPACE,
     SERVICE_ACCOUNT,
+    Access,
     service_account_user,
 )
 from purekube_http import KubeApiClient

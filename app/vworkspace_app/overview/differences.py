@@ -16,7 +16,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.composites.observe import observe_live as observe_children
 from purekube.controller.decision import Apply, Decision
-from purekube.controller.refused_writes import other_holders
+from purekube.controller.managed_fields import other_holders
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml

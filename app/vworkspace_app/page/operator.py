@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.informer.changes import CacheChange
-from purekube.controller.informer.state import InformerPhase
+from purekube.controller.informer.messages import InformerPhase
 from purekube.ports import Clock
 from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent

@@ -6,8 +6,8 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery.annotations import is_abandoned
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.meta import is_abandoned
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import NotFound, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import ABANDON, ObjectMeta, is_abandoned
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
 from purekube.controller.ownership import owners_without
-from purekube.graph.once import unlocked_finalizers
+from purekube.graph.owner import unlocked_finalizers
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

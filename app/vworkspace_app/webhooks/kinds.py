@@ -10,9 +10,8 @@ import msgspec
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 from purekube.apimachinery.manifest import canonical_json, get_path
 from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
-from purekube.boxes.admission import BoxAdmission
 from purekube.boxes.box import Box
-from purekube.boxes.conversion import converter_of
+from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
 from purekube.versions import (
     ConversionFailed,
     ConversionRequest,

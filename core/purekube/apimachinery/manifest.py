@@ -11,6 +11,12 @@ from typing import Any, Final, TypeAlias, overload
 import attrs
 import msgspec
 
+
+def equal_scalars(live: Any, desired: Any) -> bool:
+    """Compare scalars as the API server does: 1 equals 1.0 (S-29), but True does not equal 1."""
+    return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
+
+
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
 

@@ -1,12 +1,41 @@
-"""Object metadata and conditions, as every kind has them (RES-4)."""
+"""Object metadata and conditions, as every kind has them (RES-4), and references to other objects."""
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.fields import schema_field
+from purekube.apimachinery.fields import formed, schema_field
+from purekube.apimachinery.formats import DNS_SUBDOMAIN, OBJECT_KEY
+from purekube.apimachinery.manifest import Manifest, get_path
+
+
+@attrs.frozen
+class NameRef:
+    """A Secret in the same namespace, by name."""
+
+    name: str = schema_field(
+        "Name of the Secret.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
+    )
+
+
+@attrs.frozen
+class KeyRef:
+    """One key of a Secret or ConfigMap in the same namespace."""
+
+    name: str = schema_field(
+        "Name of the object.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
+    )
+    key: str = schema_field("Key within it.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(OBJECT_KEY)])
+
+
+@attrs.frozen
+class ObjectName:
+    """A namespaced object by name."""
+
+    name: str = schema_field("Name.")
+    namespace: str = schema_field("Namespace.")
 
 
 class ConditionStatus(StrEnum):
@@ -82,3 +111,19 @@ class ObjectMeta:
     owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+
+
+ABANDON: Final = "vworkspace.io/abandon"
+APPLIED_HASH: Final = "vworkspace.io/applied-hash"
+"""An annotation of every object that a graph made: the hash of what was applied."""
+
+
+def is_abandoned(meta: ObjectMeta) -> bool:
+    """Report whether the finalizer may go without an uninstall (RES-5)."""
+    return meta.annotations.get(ABANDON) == "true"
+
+
+def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
+    """Return the names, separated by commas, in an annotation by which an object agrees to something."""
+    text = get_path(manifest, "metadata", "annotations", annotation)
+    return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()

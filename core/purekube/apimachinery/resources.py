@@ -1,8 +1,35 @@
-"""The registry of the kinds of Kubernetes and of proven controllers that operators use, each named once."""
+"""The kinds of Kubernetes and of proven controllers that operators use, each named once, and rights on kinds."""
 
+from collections.abc import Iterable
 from typing import Final
 
+import attrs
+
 from purekube.apimachinery.manifest import Kind
+
+
+@attrs.frozen
+class Access:
+    """Verbs of the API on a kind, or on one of its subresources; with `name`, only on the object of that name."""
+
+    kind: Kind
+    verbs: tuple[str, ...]
+    subresource: str = ""
+    name: str = ""
+
+    @property
+    def resource(self) -> str:
+        """The resource in a role, such as `helmreleases` or `deployments/status`."""
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+
+
+def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
+    """Return the verbs by (group, resource, name of the only object or empty)."""
+    verbs: dict[tuple[str, str, str], set[str]] = {}
+    for access in accesses:
+        verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)
+    return verbs
+
 
 HELM_RELEASE: Final = Kind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
 OCI_REPOSITORY: Final = Kind("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories")

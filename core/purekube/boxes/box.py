@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import Place
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.model import (
     ApplyMode,

@@ -1,23 +1,261 @@
-"""The compilation of a file's classes and the schemas of its kinds to a box, or to everything that is wrong (PH-6).
+"""The compilation of a file's classes and the schemas of its kinds to a box, or to everything that is wrong (PH-6)."""
 
-`examine` never raises for a box, whatever it contains: it returns problems, warnings and what could not be checked.
-`compile_box` is for running it.
-"""
-
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.places import NoPlaces, Places
-from purekube.boxes.box import Box, BoxNode
-from purekube.boxes.model import DeletionOrder, OperatorBox
-from purekube.boxes.own_kind import OwnKind
-from purekube.boxes.problems import BoxProblem, BoxProblems, Findings
+from purekube.apimachinery.problems import NoPlaces, Places, index, join
+from purekube.boxes import template_compiler
+from purekube.boxes.box import Box, BoxNode, BoxRule, CompiledMutation, CompiledVersion, StatusCondition
+from purekube.boxes.model import BoxMutation, BoxValidation, BoxVersion, DeletionOrder, OperatorBox
+from purekube.boxes.read import BoxProblem, BoxProblems, Findings, joined_names
 from purekube.boxes.resources import Resources
-from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube.cel import ITEM, VariablePath
+from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
+from purekube.boxes.scoping import Variables
+from purekube.boxes.templates import OPENING, Template
+from purekube.cel import BOOL, ITEM, STRING, CelSyntaxError, Environment, VariablePath, compile_expression
+from purekube.schema.celtypes import type_of_schema
+from purekube.schema.node import JsonType, Schema
+
+_RESERVED: Final = ("Ready", "Reconciling", "Stalled", "Deleting")
+"""Conditions that the engine writes itself."""
+_CONDITION_FIELDS: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+_CONDITIONS: Final = (
+    "conditions: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object, "
+    "required: [type, status, reason, lastTransitionTime], properties: {type: {type: string}, status: {type: string}, "
+    "reason: {type: string}, message: {type: string}, observedGeneration: {type: integer}, "
+    "lastTransitionTime: {type: string, format: date-time}}}}"
+)
+"""The text to add to a status without conditions."""
+
+
+@attrs.frozen(eq=False)
+class OwnKind:
+    """The compiled declarations about the parent's kind."""
+
+    fields: Mapping[str, Template]
+    conditions: tuple[StatusCondition, ...]
+    rules: tuple[BoxRule, ...]
+    mutations: tuple[CompiledMutation, ...]
+    versions: tuple[CompiledVersion, ...]
+
+    @classmethod
+    def of(cls, model: OperatorBox, crd: CrdVersions, resources: Resources) -> "OwnKind":
+        """Compile everything about the parent's own kind."""
+        reader = _Reader(model, crd, resources)
+        reader.check_status()
+        return cls(
+            reader.fields(),
+            reader.conditions(),
+            tuple(rule for at, one in enumerate(model.spec.validation) if (rule := reader.rule(at, one))),
+            tuple(
+                made
+                for at, box_mutation in enumerate(model.spec.mutation)
+                if (made := reader.mutation(at, box_mutation))
+            ),
+            reader.versions(),
+        )
+
+
+@attrs.frozen(eq=False)
+class _Reader:
+    model: OperatorBox
+    crd: CrdVersions
+    resources: Resources
+
+    @property
+    def _findings(self) -> Findings:
+        return self.resources.findings
+
+    @property
+    def _schema(self) -> Schema | None:
+        return self.crd.stored.schema
+
+    @property
+    def _status(self) -> Schema | None:
+        return None if self._schema is None else self._schema.properties.get("status")
+
+    @property
+    def _file(self) -> str:
+        return self.model.spec.crd.file or self.crd.stored.kind.crd_name
+
+    # --- status -------------------------------------------------------------------------------------------------------
+
+    def check_status(self) -> None:
+        """Check the status: the API server silently drops undeclared fields, and we would write them for ever."""
+        if not self.crd.has_status:
+            message = f"{self._file}: the version {self.crd.storage} needs `subresources: {{status: {{}}}}`"
+            self._findings.problem("spec.crd", message)
+        if self._schema is None or self._schema.preserve_unknown:
+            return
+        status = self._status
+        if status is None:
+            self._findings.problem("spec.crd", f"{self._file}: the schema declares no status; add to it: {_CONDITIONS}")
+            return
+        if status.preserve_unknown or status.type is JsonType.ANY:
+            return
+        if status.child("observedGeneration") is None:
+            self._dropped("status.observedGeneration", "observedGeneration: {type: integer, format: int64}")
+        self._check_conditions(status.child("conditions"))
+
+    def _check_conditions(self, conditions: Schema | None) -> None:
+        if conditions is None:
+            self._dropped("status.conditions", _CONDITIONS)
+            return
+        item = conditions.items
+        if item is None or item.preserve_unknown:
+            return
+        missing = [name for name in _CONDITION_FIELDS if item.child(name) is None]
+        if missing:
+            self._dropped(f"status.conditions[*].{missing[0]}", _CONDITIONS)
+
+    def _dropped(self, field: str, addition: str) -> None:
+        message = f"{self._file}: the API server would drop {field}; add to the schema of the status: {addition}"
+        self._findings.problem("spec.crd", message)
+
+    def fields(self) -> Mapping[str, Template]:
+        """Return the declared fields, each with a template of its own."""
+        templates: dict[str, Template] = {}
+        for name, raw in self.model.spec.status.fields.items():
+            path = join("spec.status.fields", name)
+            child = None if self._status is None else self._status.child(name)
+            if name in ("conditions", "observedGeneration"):
+                self._findings.problem(path, "is written by the engine; declare conditions under status.conditions")
+                continue
+            if child is None and self._status is not None and not self._status.preserve_unknown:
+                hint = template_compiler.undefined(name, self._status).removeprefix("undefined field")
+                message = f"the API server would drop it: {self._file} declares no status.{name}{hint}"
+                self._findings.problem(path, message)
+            templates[name] = self.resources.templates.template(raw, path, self.resources.variables, schema=child)
+        return templates
+
+    def conditions(self) -> tuple[StatusCondition, ...]:
+        """Return the declared conditions."""
+        status_conditions: list[StatusCondition] = []
+        seen: set[str] = set()
+        for at, one in enumerate(self.model.spec.status.conditions):
+            path = index("spec.status.conditions", at)
+            if one.type in _RESERVED:
+                self._findings.problem(f"{path}.type", f"{one.type} is written by the engine: choose another type")
+            if one.type in seen:
+                self._findings.problem(f"{path}.type", f"{one.type} is there twice")
+            seen.add(one.type)
+            status = self.resources.templates.whole(one.status, f"{path}.status", self.resources.variables, BOOL)
+            reason = self._text(one.reason or one.type, f"{path}.reason")
+            message = self._text(one.message, f"{path}.message")
+            if status is not None:
+                status_conditions.append(StatusCondition(one.type, status, reason, message))
+        return tuple(status_conditions)
+
+    def _text(self, raw: str, path: str) -> Template:
+        return self.resources.templates.template(raw, path, self.resources.variables, wanted=STRING)
+
+    # --- rules and filled fields --------------------------------------------------------------------------------------
+
+    def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
+        """Return a rule; it goes into the CRD if that sees everything that the rule reads, else to the webhook."""
+        path = f"{index('spec.validation', at)}.rule"
+        if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
+            self._findings.problem(f"{index('spec.validation', at)}.field", f"there is no field {one.field}")
+        in_crd = self._schema is not None and self._compiles(one.rule, plain=False) is None
+        error = None if in_crd else self._compiles(one.rule, plain=True)
+        if error is not None:
+            self._findings.syntax(path, error, one.rule, 0)
+            return None
+        return BoxRule(one.rule, one.message or f"must hold: {one.rule}", one.field, in_crd)
+
+    def _compiles(self, text: str, *, plain: bool) -> CelSyntaxError | None:
+        """Return why a rule does not compile, None if it does; `plain` includes all metadata, as in the webhook."""
+        kind = self.crd.stored.type if self._schema is None or plain else type_of_schema(self._schema, root=True)
+        try:
+            program = compile_expression(text, Environment({"self": kind, "oldSelf": kind}))
+        except CelSyntaxError as error:
+            return error
+        if program.type.name not in ("bool", "dyn"):
+            return CelSyntaxError(f"must give true or false, not {program.type}", text, 0)
+        return None
+
+    def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
+        """Return a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
+        path = index("spec.mutation", at)
+        steps = tuple(one.field.split("."))
+        schema = None if self._schema is None else _schema_at(self._schema, steps)
+        if steps[0] != "spec" or (self._schema is not None and schema is None):
+            self._findings.problem(f"{path}.field", f"there is no field {one.field} in the spec of {self._file}")
+            return None
+        of_self = self.resources.variables.only("self")
+        template = self.resources.templates.template(one.value, f"{path}.value", of_self, schema=schema)
+        return CompiledMutation(steps, template, is_default=not _has_expressions(one.value))
+
+    # --- versions -----------------------------------------------------------------------------------------------------
+
+    def versions(self) -> tuple[CompiledVersion, ...]:
+        """Return the versions with their conversions; the storage version has none."""
+        given = self.model.spec.versions
+        names = [version.name for version in given]
+        for at, version in enumerate(given):
+            path = index("spec.versions", at)
+            if version.name not in self.crd.kinds:
+                told = f"{self._file} has no version {version.name}; it has {joined_names(self.crd.kinds)}"
+                self._findings.problem(f"{path}.name", told)
+            if version.name in names[:at]:
+                self._findings.problem(f"{path}.name", f"{version.name} is there twice")
+        if given and self.crd.storage not in names:
+            self._findings.problem("spec.versions", f"the storage version {self.crd.storage} is missing")
+        made = (self._version(at, version) for at, version in enumerate(given) if version.name in self.crd.kinds)
+        return tuple(version for version in made if version is not None)
+
+    def _version(self, at: int, version: BoxVersion) -> CompiledVersion | None:
+        path, converts = index("spec.versions", at), bool(version.up or version.down)
+        if version.name == self.crd.storage:
+            if converts:
+                self._findings.problem(path, f"{version.name} is the storage version: it is converted to and from")
+            return CompiledVersion(version.name, {}, {}, version.keeps, is_storage=True)
+        if not version.up or not version.down:
+            self._findings.problem(path, "needs `up`, to the storage version, and `down`, from it")
+            return None
+        old, new = self.crd.kinds[version.name], self.crd.stored
+        up = self._conversion(version.up, f"{path}.up", "old", old, new)
+        down = self._conversion(version.down, f"{path}.down", "self", new, old)
+        return CompiledVersion(version.name, up, down, version.keeps)
+
+    def _conversion(
+        self, fields: Mapping[str, Any], path: str, variable: str, source: KnownKind, target: KnownKind
+    ) -> Mapping[tuple[str, ...], Template]:
+        variables = Variables({variable: source.type}, certain=frozenset((variable,)))
+        templates: dict[tuple[str, ...], Template] = {}
+        for name, raw in fields.items():
+            steps, where = tuple(name.split(".")), join(path, name)
+            schema = None if target.schema is None else _schema_at(target.schema, steps)
+            if target.schema is not None and schema is None:
+                self._findings.problem(where, f"there is no field {name} in {target.kind.version}")
+            templates[steps] = self.resources.templates.template(raw, where, variables, schema=schema)
+        return templates
+
+
+def _schema_at(schema: Schema, steps: Sequence[str]) -> Schema | None:
+    node: Schema | None = schema
+    for step in steps:
+        node = None if node is None else node.applied(step) if node.preserve_unknown else node.child(step)
+    return node
+
+
+def _has_expressions(value: Any) -> bool:
+    return any(OPENING in text for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from (key, *_texts(item))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 @attrs.frozen(eq=False)

@@ -1,18 +1,6 @@
-"""The decision for one object of a box's kind (PH-1 to PH-6).
+"""The decision for one object of a box's kind (PH-1 to PH-6), and the rights of its controller (RUN-7)."""
 
-Expected flow
-    in a namespace that the box does not select → say so; being deleted → its drains, then wave by wave, then the
-    finalizer; otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
-Guarantees
-    Pure: the same input gives the same output, byte for byte. Carried out and decided again on the result, the decision
-    is empty. Prune and teardown read labels and annotations only. Objects whose expressions have no value stay as they
-    are. The kinds of the children are recorded on the parent before a child is made.
-Assumptions
-    `observed` was read no earlier than the last write for this object. It holds every object that carries the uid of
-    the parent, of the kinds of the box and of those recorded on the parent, and every external.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Final
@@ -21,15 +9,13 @@ import attrs
 
 from purekube.apimachinery.formats import DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import SERVICE_ACCOUNT
+from purekube.apimachinery.resources import SERVICE_ACCOUNT, Access
 from purekube.boxes.box import Box, BoxNode, ExternalNode
-from purekube.boxes.child_kinds import child_kinds
-from purekube.boxes.evaluation import Evaluation
+from purekube.boxes.evaluation import Evaluation, report, with_faults
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.labels import MARKS, child_labels, child_selector, finalizer
-from purekube.boxes.model import OwnerMode
+from purekube.boxes.labels import MARKS, child_kinds, child_labels, child_selector, finalizer
+from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete, OwnerMode
 from purekube.boxes.nodes import drains_of, external_name, graph_of
-from purekube.boxes.status import report, with_faults
 from purekube.boxes.templates import Template
 from purekube.composites.composite import Composite, Explanation
 from purekube.composites.decisions import (
@@ -43,6 +29,7 @@ from purekube.composites.decisions import (
     with_status,
 )
 from purekube.composites.parent import Parent
+from purekube.composites.rights import CompositeAccess, child_rights, owner_access, parent_rights, shared_access
 from purekube.controller.decision import Decision, Snapshot
 from purekube.graph import Hooks, conditions_of, plan
 
@@ -168,3 +155,49 @@ def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snaps
     return tear_down(
         composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)
     )
+
+
+def access_of(boxes: Iterable[Box]) -> CompositeAccess:
+    """Return the rights that the boxes need together."""
+    boxes = tuple(boxes)
+    everywhere = [*shared_access(map(composite_of, boxes))]
+    tenant: list[Access] = []
+    for box in boxes:
+        composite = composite_of(box)
+        everywhere += parent_rights(composite, near=False)
+        tenant += parent_rights(composite, near=True)
+        if box.account is not None:
+            name = "" if box.account.expressions else box.account.raw
+            tenant.append(Access(SERVICE_ACCOUNT, ("impersonate",), name=name))
+            continue
+        for node in _nodes(box):
+            (tenant if composite.is_near(node.kind) else everywhere).append(Access(node.kind, _changed(node)))
+    return CompositeAccess(tuple(everywhere), tuple(tenant))
+
+
+def access_of_account(box: Box) -> CompositeAccess:
+    """Return the rights that a parent's ServiceAccount needs for the children, if the box acts as that account."""
+    composite = composite_of(box)
+    changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
+    everywhere = [*child_rights(composite, near=False), *(access for near, access in changed if not near)]
+    tenant = [*child_rights(composite, near=True), *(access for near, access in changed if near)]
+    return CompositeAccess(tuple(everywhere), tuple(tenant))
+
+
+def _nodes(box: Box) -> tuple[BoxNode, ...]:
+    return (*box.nodes, *(node for phase in box.drains for node in phase))
+
+
+def _changed(node: BoxNode) -> tuple[str, ...]:
+    """Return the verbs to change a node's objects. Server-side apply of a new object needs create as well as patch."""
+    verbs = ["get", "create"]
+    if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is OnDelete.ORPHAN:
+        verbs.append("patch")
+    if node.on_delete is OnDelete.DELETE or node.on_immutable is ImmutableMode.RECREATE:
+        verbs.append("delete")
+    return tuple(verbs)
+
+
+def owners(boxes: Iterable[Box]) -> Iterator[Access]:
+    """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
+    return owner_access(map(composite_of, boxes))

@@ -1,18 +1,23 @@
-"""The evaluation of a box's expressions in the scope of a graph: their variables, and their common budget."""
+"""The evaluation of a box's expressions: variables, a common budget, an object's status, its gates (PH-4, PH-6)."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Manifest
-from purekube.boxes.box import Box
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.timestamps import format_time, parse_time, shifted
+from purekube.boxes.box import Box, BoxWhen, StatusCondition, WhenElapsed
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.cel import LIMITS, Budget
+from purekube.cel.values import ABSENT, OptionalValue
+from purekube.composites.parent import READY, STALLED
 from purekube.controller.decision import Snapshot
-from purekube.graph import Child, Hold, HoldCause, NodeKnowledge, Scope
+from purekube.graph import Child, GraphReason, Hold, HoldCause, NodeKnowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
 """The most steps of all expressions of one decision together."""
@@ -125,3 +130,151 @@ def hold_of(failure: ExpressionFailure) -> Hold:
     """Return the Hold that a failure means for the node that needs the value."""
     cause = HoldCause.MISSING if failure.is_missing else HoldCause.FAULT
     return Hold(cause, failure.problem, failure.place)
+
+
+_WITHOUT_VALUE: Final = "NoValueYet"
+
+
+@attrs.frozen
+class Reported:
+    """The results of a status's expressions: fields, conditions, and errors."""
+
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+    conditions: tuple[DesiredCondition, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
+    """Evaluate the declared fields and conditions, in a complete scope."""
+    faults: list[str] = []
+    fields: dict[str, Any] = {}
+    for name, template in box.status_fields.items():
+        value = _rendered(evaluation, scope, template, faults)
+        if value is not ABSENT:
+            fields[name] = value
+    conditions = tuple(_condition(evaluation, scope, condition, faults) for condition in box.conditions)
+    return Reported(fields, conditions, tuple(faults))
+
+
+def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
+    """Return the value; `ABSENT` if there is none. A fault is recorded."""
+    try:
+        return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
+    except ExpressionFailure as failure:
+        if not failure.is_missing:
+            faults.append(str(failure))
+        return ABSENT
+
+
+def _condition(evaluation: Evaluation, scope: Scope, asked: StatusCondition, faults: list[str]) -> DesiredCondition:
+    status, why = _truth(evaluation, scope, asked.status, faults)
+    reason = _text(_rendered(evaluation, scope, asked.reason, faults))
+    message = _text(_rendered(evaluation, scope, asked.message, faults))
+    if status is ConditionStatus.UNKNOWN:
+        return DesiredCondition(asked.type, status, _WITHOUT_VALUE, message or why)
+    return DesiredCondition(asked.type, status, reason or asked.type, message)
+
+
+def _truth(
+    evaluation: Evaluation, scope: Scope, expression: BoxExpression, faults: list[str]
+) -> tuple[ConditionStatus, str]:
+    try:
+        value = evaluation.evaluate(expression, evaluation.variables(scope, variables((expression,))))
+    except ExpressionFailure as failure:
+        if not failure.is_missing:
+            faults.append(str(failure))
+        return ConditionStatus.UNKNOWN, failure.problem
+    return (ConditionStatus.TRUE if value is True else ConditionStatus.FALSE), ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:
+    """Set Ready to False if the status could not be evaluated, unless it is not True already."""
+    ready = next((condition for condition in conditions if condition.type == READY), None)
+    if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
+        return tuple(conditions)
+    failed = GraphReason.EXPRESSION_FAILED.value
+    stalled = DesiredCondition(STALLED, ConditionStatus.TRUE, failed, faults[0])
+    others = [condition for condition in conditions if condition.type not in (READY, STALLED)]
+    return (DesiredCondition(READY, ConditionStatus.FALSE, failed, faults[0]), *others, stalled)
+
+
+def together(
+    expressions: Sequence[BoxExpression],
+) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
+    """Return a function that tests whether all hold: the first that does not, or has no value, decides."""
+    names = [(expression, variables((expression,))) for expression in expressions]
+
+    def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:
+        evaluation = evaluation_of(scope)
+        try:
+            return all(
+                evaluation.evaluate(one, evaluation.variables(scope, reads, bindings)) is True for one, reads in names
+            )
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+
+    return ask
+
+
+def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
+    """Return a function that tests whether all gates are open; a closed one is reported with its test and its line."""
+    asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
+
+    def ask(scope: Scope) -> bool | Hold:
+        for gate, question in asked:
+            answer = False if question is None else question(scope, {})
+            closed = True if answer is True else _elapsed(gate, answer, scope)
+            if closed is not True:
+                return closed
+        return True
+
+    return ask
+
+
+def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
+    """Judge the times of a gate whose expression does not hold, and schedule the next look for the first of them."""
+    if isinstance(answer, Hold) and answer.cause is HoldCause.MISSING:
+        answer = False
+    evaluation = evaluation_of(scope)
+    now = evaluation.now
+    assert now is not None or not gate.times, "gates need the time"
+    dues: list[datetime] = []
+    for one in gate.times:
+        due = _due(evaluation, one, scope)
+        if isinstance(due, Hold):
+            answer = answer or due
+        elif due is not None and now is not None and due <= now:
+            return True
+        elif due is not None:
+            dues.append(due)
+    if isinstance(answer, Hold):
+        return answer
+    if not dues:
+        return Hold(HoldCause.NO, _closed(gate), gate.place)
+    evaluation.look_again(min(dues))
+    return Hold(HoldCause.NO, f"{_closed(gate)}, at {format_time(min(dues))}", gate.place)
+
+
+def _due(evaluation: Evaluation, gate: WhenElapsed, scope: Scope) -> datetime | Hold | None:
+    """Return when a gate opens; None if the time that it counts from does not exist yet."""
+    try:
+        since = evaluation.evaluate(gate.time, evaluation.variables(scope, variables((gate.time,))))
+    except ExpressionFailure as failure:
+        return None if failure.is_missing else hold_of(failure)
+    if isinstance(since, OptionalValue):
+        since = since.value if since.present else None
+    if since is None:
+        return None
+    try:
+        return shifted(parse_time(since if isinstance(since, str) else str(since)), timedelta(seconds=gate.seconds))
+    except ValueError as error:
+        return Hold(HoldCause.FAULT, f"the time that it counts from {error}", gate.time.place)
+
+
+def _closed(gate: BoxWhen) -> str:
+    of_phase = f"gate of phase {gate.phase}: " if gate.phase else ""
+    return f"{of_phase}when {gate.shown}"

@@ -8,13 +8,12 @@ import attrs
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import index
 from purekube.boxes.box import Iteration
-from purekube.boxes.entries import Entry, apply_mode, is_secret
+from purekube.boxes.entries import Entry, apply_mode, is_secret, stays_at_home
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.model import ApplyMode, OwnerMode, PhaseOn
-from purekube.boxes.problems import Findings, no_such
+from purekube.boxes.read import Findings, no_such
 from purekube.boxes.scoping import Variables, read_by
-from purekube.boxes.templates import OPENING, Template, whole_expression
-from purekube.cel import CelSyntaxError
+from purekube.boxes.templates import Template
 
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 """Fields of metadata that only the API server writes."""
@@ -133,19 +132,3 @@ class FormChecks:
                 message = f"is the object that {seen[key].id} writes already: give it another name"
                 self.findings.problem(f"{entry.template_path}.metadata.name", message)
             seen.setdefault(key, entry)
-
-
-def is_worked_out(namespace: Any) -> bool:
-    """Report whether expressions decide a namespace, other than just the parent's."""
-    return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
-
-
-def stays_at_home(value: Any) -> bool:
-    """Report whether a template's namespace is the parent's: none is given, or exactly that."""
-    if value is None:
-        return True
-    try:
-        piece = whole_expression(value) if isinstance(value, str) else None
-    except CelSyntaxError:
-        return True  # reported elsewhere
-    return piece is not None and "".join(piece.text.split()) == "self.metadata.namespace"

@@ -1,12 +1,13 @@
 """Labels, annotations and finalizers of boxes, the only way in which objects are found again (PH-3)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import Final
 
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.box import Box
+from purekube.boxes.model import DeclaredKind
 from purekube.graph import Marks
-
-if TYPE_CHECKING:
-    from purekube.boxes.box import Box
 
 DOMAIN: Final = "box.vworkspace.io"
 MARKS: Final = Marks(DOMAIN)
@@ -33,3 +34,17 @@ def child_labels(box: "Box") -> Mapping[str, str]:
 def child_selector(box: "Box") -> str:
     """Return the selector of the children of all parents of a box."""
     return f"{BOX_NAME}={box.name}"
+
+
+@lru_cache(maxsize=256)
+def child_kinds(box: Box) -> tuple[Kind, ...]:
+    """Return the kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
+    nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
+    read = {external.kind for external in box.externals}
+    declared = (kind for kind in map(_declared, box.model.spec.kinds) if kind not in read)
+    return tuple(dict.fromkeys((*(node.kind for node in nodes), *declared)))
+
+
+def _declared(declared_kind: DeclaredKind) -> Kind:
+    group, _, version = declared_kind.api_version.rpartition("/")
+    return Kind(group, version, declared_kind.kind, declared_kind.plural, declared_kind.namespaced)

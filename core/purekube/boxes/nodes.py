@@ -1,8 +1,6 @@
-"""The resources of a box as nodes of a graph: an expression without a value becomes a Hold (PH-1, PH-4).
+"""The resources of a box as nodes of a graph, and the consent that some of them need (PH-1, PH-4, RUN-12)."""
 
-The nodes of a box are made once; what changes from pass to pass is in the scope.
-"""
-
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final
@@ -10,16 +8,19 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import SECRET
-from purekube.boxes.agreement import closed_namespace, closed_secret
+from purekube.apimachinery.meta import names_in
+from purekube.apimachinery.problems import Place
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.boxes.box import Box, BoxNode, ExternalNode, Iteration
-from purekube.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
+from purekube.boxes.evaluation import Evaluation, evaluation_of, hold_of, together, variables, when_test
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
+from purekube.boxes.labels import MARKS, READERS
 from purekube.boxes.model import ApplyMode, GeneratedField, ImmutableMode, OnDelete, OwnerMode, PruneMode, ReadinessRule
-from purekube.boxes.when_test import together, when_test
 from purekube.cel.syntax import Binary, Call, Conditional, Expression, children
-from purekube.composites.rendering import as_stored
+from purekube.composites.composite import peers_annotation
+from purekube.composites.parent import as_stored
 from purekube.controller.decision import ALPHANUMERIC, Fill
+from purekube.controller.managed_fields import kubectl_name
 from purekube.graph import (
     ApplyPolicy,
     Edge,
@@ -36,6 +37,48 @@ from purekube.graph import (
     Until,
 )
 from purekube.readiness import Readiness, State
+
+
+def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
+    """Return why nothing may be done in a computed namespace; None if it is the parent's, or has consented."""
+    own = get_path(evaluation.parent, "metadata", "namespace")
+    if (
+        own is None
+        or namespace is None
+        or namespace in (own, *evaluation.observed.peers, *_created_namespaces(evaluation, scope))
+    ):
+        return None
+    annotation = peers_annotation(MARKS)
+    live = evaluation.observed.objects.get(ObjectRef(NAMESPACE, None, namespace))
+    command = _annotate(ObjectRef(NAMESPACE, None, namespace), live, annotation, str(own))
+    return Hold(HoldCause.DENIED, f"namespace {namespace} has not let namespace {own} in: {command}", place)
+
+
+def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
+    """Return why a Secret that a parent names may not be used; None if it does not exist, or names the kind."""
+    live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
+    if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
+        return None
+    command = _annotate(ref, live, READERS, kind.crd_name)
+    return Hold(HoldCause.DENIED, f"{ref} does not let {kind.kind} objects use it: {command}", external.place)
+
+
+def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
+    """Return the names of the namespaces that the box itself makes for this parent."""
+    nodes = (node.id for node in evaluation.box.nodes if node.kind == NAMESPACE)
+    children = (child for name in nodes if name in scope.nodes for child in scope.nodes[name].items)
+    return {child.ref.name for child in children if child.ref is not None}
+
+
+def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
+    """Return the command that gives consent, keeping the consent that it has given already."""
+    names = ",".join(sorted({*names_in(live, annotation), name}))
+    return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
+
+
+def _quoted(ref: ObjectRef) -> str:
+    return shlex.join(kubectl_name(ref).split(" "))
+
 
 MOST_ITEMS: Final = 100
 """The most objects of one resource."""

@@ -1,15 +1,70 @@
-"""The order in which a box's resources are made, and the detection of cycles (PH-1, PH-6)."""
+"""The order in which a box's resources are made, from the paths that templates read, and its cycles (PH-1, PH-6)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.problems import Place
 from purekube.boxes.box import BoxNode
-from purekube.boxes.problems import Findings
-from purekube.cel import VariablePath
-from purekube.graph import Cycle, Edge, Graph, GraphNode, Rendered
+from purekube.boxes.model import DependencyUntil
+from purekube.boxes.read import Findings
+from purekube.boxes.templates import renders
+from purekube.cel import ITEM, VariablePath
+from purekube.graph import Cycle, Edge, Graph, GraphNode, Rendered, Until
+
+UNTIL: Final[Mapping[DependencyUntil, Until]] = {
+    DependencyUntil.APPLIED: Until.APPLIED,
+    DependencyUntil.OBSERVED: Until.OBSERVED,
+    DependencyUntil.READY: Until.READY,
+}
+
+
+@attrs.frozen(eq=False)
+class Target:
+    """A possible dependency: a resource with its template, or an external, which renders nothing."""
+
+    raw: Any = None
+    is_list: bool = False
+
+
+def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
+    """Return what a reader of `rest` below a target waits for."""
+    if soft:
+        return Until.NOTHING
+    if target.is_list:
+        if not rest:
+            return Until.APPLIED  # the items are known once they are rendered
+        rest = rest[1:] if rest[0] == ITEM else rest
+    if not rest or rest[0] == "status":
+        return Until.READY
+    if rest[0] in ("apiVersion", "kind"):
+        return Until.APPLIED
+    if target.raw is not None and renders(target.raw, rest):
+        return Until.APPLIED
+    return Until.OBSERVED
+
+
+def inferred(
+    reads: Iterator[tuple[VariablePath, bool]],
+    targets: Mapping[str, Target],
+    lists: Mapping[str, tuple[str, ...]],
+    place: Place,
+) -> Iterator[Edge]:
+    """Yield the edges that follow from what an expression reads."""
+    for path, soft in reads:
+        root, rest = path[0], path[1:]
+        for identifier in lists.get(root, (root,)):
+            target = targets.get(identifier)
+            if target is None:
+                continue
+            below = rest[1:] if root in lists and not target.is_list and rest[:1] == (ITEM,) else rest
+            weak = root in lists and not rest
+            yield Edge(
+                identifier, Until.APPLIED if weak and not soft else wait_condition(target, below, soft=soft), place
+            )
+
 
 _LONGEST_CIRCLE: Final = 12
 """The most ids of a cycle that a message names."""

@@ -9,25 +9,26 @@ from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import index
 from purekube.boxes.box import BoxNode, ExternalNode, Iteration, StatusCondition
 from purekube.boxes.children import ChildNames, list_name
-from purekube.boxes.edges import UNTIL, Target, inferred
 from purekube.boxes.entries import (
     TAKEN,
     Entry,
+    Externals,
     apply_mode,
     entries_of,
     is_secret,
+    is_worked_out,
     kinds_of,
+    stays_at_home,
     targets_of,
     unique,
     variables_of,
 )
 from purekube.boxes.expressions import BoxExpression
-from purekube.boxes.externals import Externals
-from purekube.boxes.form_checks import FormChecks, is_worked_out, stays_at_home
+from purekube.boxes.form_checks import FormChecks
 from purekube.boxes.impersonation import ImpersonationRules
 from purekube.boxes.model import ApplyMode, BoxResource, Dependency, OperatorBox
-from purekube.boxes.ordering import descendants, known_nodes, ordered
-from purekube.boxes.problems import Findings, no_such
+from purekube.boxes.ordering import UNTIL, Target, descendants, inferred, known_nodes, ordered
+from purekube.boxes.read import Findings, no_such
 from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
 from purekube.boxes.scoping import ExpressionCompiler, Variables, paths_of, read_by
 from purekube.boxes.taint import TRUSTED, taint_of

@@ -6,14 +6,13 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube.apimachinery.places import NoPlaces, Places
-from purekube.apimachinery.problems import index, join
+from purekube.apimachinery.problems import NoPlaces, Places, index, join
 from purekube.apimachinery.resources import KNOWN_KINDS
 from purekube.cel import ITEM, CelType
 from purekube.schema import Schema, SchemaError, compile_schema
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
 from purekube.schema.celtypes import type_of_schema
-from purekube.schema.keyword_types import mistyped_keywords
+from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import MISSING, JsonType
 from purekube.schema.objectmeta import OBJECT_META, with_type_meta
 

@@ -14,7 +14,7 @@ import attrs
 
 from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import BoxExpression
-from purekube.boxes.problems import offset_of
+from purekube.boxes.read import offset_of
 from purekube.cel import Budget, CelSyntaxError, EvaluationError, prepared
 from purekube.cel.lexer import tokens
 from purekube.cel.moments import duration_text, timestamp_text

@@ -10,7 +10,7 @@ from purekube.apimachinery.problems import index
 from purekube.boxes.box import BoxWhen, WhenElapsed
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.model import BoxPhase, BoxResource, WhenEntry
-from purekube.boxes.problems import Findings
+from purekube.boxes.read import Findings
 from purekube.boxes.scoping import ExpressionCompiler, Variables
 from purekube.boxes.templates import whole_expression
 from purekube.boxes.when_conditions import AFTER, WhenCondition, any_of, comparison_of, expression_of, path_of, time_of

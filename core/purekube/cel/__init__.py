@@ -6,9 +6,17 @@ expressions). Pure, and without dependencies. `docs/expressions.md` lists every 
 """
 
 from purekube.cel.check import ITEM, Absence, Checked, FieldRead, VariablePath
-from purekube.cel.errors import CelError, CelSyntaxError, EvaluationError, LimitExceeded, Missing
 from purekube.cel.library import FUNCTIONS, LIBRARIES
-from purekube.cel.limits import LIMITS, Budget, Limits
+from purekube.cel.limits import (
+    LIMITS,
+    Budget,
+    CelError,
+    CelSyntaxError,
+    EvaluationError,
+    LimitExceeded,
+    Limits,
+    Missing,
+)
 from purekube.cel.program import Environment, Program, compile_expression, prepared
 from purekube.cel.types import (
     BOOL,

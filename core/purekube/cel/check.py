@@ -10,9 +10,8 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 
 from purekube.cel import types
-from purekube.cel.errors import CelSyntaxError
 from purekube.cel.evaluate import TYPES
-from purekube.cel.names import unescape
+from purekube.cel.limits import CelSyntaxError
 from purekube.cel.signatures import FunctionTable, Signature, named
 from purekube.cel.syntax import (
     Binary,
@@ -30,6 +29,7 @@ from purekube.cel.syntax import (
     Select,
     Unary,
     dotted,
+    unescape,
 )
 from purekube.cel.types import BOOL, DYN, INT, CelType, joined, list_of, map_of, optional_of, substituted, unify
 from purekube.cel.values import type_name

@@ -7,9 +7,8 @@ CEL requires: a failure counts only if the other operands do not decide. Exceede
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
-from purekube.cel.errors import CelError, EvaluationError, LimitExceeded, Missing, no_overload
 from purekube.cel.library.lists import sorted_by
-from purekube.cel.names import unescape
+from purekube.cel.limits import CelError, EvaluationError, LimitExceeded, Missing, no_overload
 from purekube.cel.operators import (
     Evaluator,
     Scope,
@@ -39,6 +38,7 @@ from purekube.cel.syntax import (
     Unary,
     dotted,
     size_of,
+    unescape,
 )
 from purekube.cel.values import ABSENT, OptionalValue, TypeValue, is_number, look_up
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.cel.errors import CelSyntaxError
+from purekube.cel.limits import CelSyntaxError
 from purekube.cel.values import INT_MAX, UINT_MAX, Uint
 
 _TOKEN: Final = re.compile(

@@ -1,14 +1,43 @@
-"""The cost limits of expressions. Steps are counted, not seconds, so that limits are the same on every machine.
-
-A step is a node that is evaluated repeatedly (the body of a macro), an item that is compared, or sixteen characters
-that are read. A node that cannot repeat costs nothing: the length of the text limits their number.
-"""
+"""The errors of expressions, and the limits of their cost: in steps, not seconds, so the same on every machine."""
 
 from typing import Final
 
 import attrs
 
-from purekube.cel.errors import LimitExceeded
+
+class CelSyntaxError(ValueError):
+    """The error for a text that is no program; `line` and `column` count from 1 and are 0 if the place is unknown."""
+
+    def __init__(self, problem: str, source: str = "", position: int | None = None) -> None:
+        self.problem = problem
+        self.line = self.column = 0
+        if position is not None:
+            before = source[:position]
+            self.line = before.count("\n") + 1
+            self.column = position - (before.rfind("\n") + 1) + 1
+        where = f" at line {self.line}, column {self.column}" if self.line else ""
+        super().__init__(f"{problem}{where}")
+
+
+class CelError(Exception):
+    """The error for an evaluation without a result."""
+
+
+class EvaluationError(CelError):
+    """Data of a kind that the expression cannot work on: a wrong type, a division by zero, an overflow."""
+
+
+class Missing(CelError):
+    """A field, key or variable that does not exist."""
+
+
+class LimitExceeded(CelError):
+    """An evaluation that was stopped because it exceeded its limits. No operator absorbs this error."""
+
+
+def no_overload() -> EvaluationError:
+    """Return the failure of an operator or function that does not take these types."""
+    return EvaluationError("no such overload")
 
 
 @attrs.frozen

@@ -1,13 +1,14 @@
-"""Durations and RFC 3339 times as values of expressions, to the nanosecond."""
+"""Durations, RFC 3339 times and Kubernetes quantities as values of expressions."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from purekube.apimachinery.durations import NANOS, nanoseconds_of
-from purekube.cel.errors import EvaluationError
+from purekube.cel.limits import EvaluationError
 from purekube.cel.values import Duration, Timestamp
 
 _RFC3339: Final = re.compile(
@@ -93,3 +94,28 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
         raise EvaluationError(f"unknown time zone {name!r}") from error
+
+
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
+_FACTORS: Final = {
+    "": Decimal(1),
+    **{prefix: Decimal(10) ** exponent for prefix, exponent in zip("num", (-9, -6, -3), strict=True)},
+    **{prefix: Decimal(1000) ** power for power, prefix in enumerate("kMGTPE", 1)},
+    **{prefix + "i": Decimal(1024) ** power for power, prefix in enumerate("KMGTPE", 1)},
+}
+
+
+def parse_quantity(text: str) -> Decimal | None:
+    """Return the value of `text`; None if it is not a quantity."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    if len(suffix) > 1 and suffix[0] in "eE":
+        return Decimal(number + suffix)
+    return Decimal(number) * _FACTORS[suffix]
+
+
+def is_quantity(text: str) -> bool:
+    """Report whether `text` is a quantity."""
+    return _QUANTITY.fullmatch(text) is not None

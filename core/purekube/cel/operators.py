@@ -5,8 +5,7 @@ import operator as plain
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from purekube.cel.errors import EvaluationError, LimitExceeded, Missing, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, LimitExceeded, Missing, no_overload
 from purekube.cel.moments import duration_of, timestamp_of
 from purekube.cel.values import (
     INT_MAX,

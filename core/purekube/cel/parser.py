@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from purekube.cel.errors import CelSyntaxError
 from purekube.cel.lexer import Token, tokens
-from purekube.cel.limits import LIMITS, Limits
+from purekube.cel.limits import LIMITS, CelSyntaxError, Limits
 from purekube.cel.syntax import (
     RESERVED,
     Binary,

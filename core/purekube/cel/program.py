@@ -6,10 +6,9 @@ from typing import Any
 import attrs
 
 from purekube.cel.check import Checked, check
-from purekube.cel.errors import LimitExceeded
 from purekube.cel.evaluate import build
 from purekube.cel.library import FUNCTIONS
-from purekube.cel.limits import LIMITS, Budget, Limits
+from purekube.cel.limits import LIMITS, Budget, LimitExceeded, Limits
 from purekube.cel.operators import Evaluator
 from purekube.cel.parser import parse
 from purekube.cel.resolve import resolved

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.cel.errors import EvaluationError, Missing, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, Missing, no_overload
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from purekube.apimachinery.annotations import names_in
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import SECRET
 from purekube.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
 from purekube.composites.status_writers import StatusWriter

@@ -14,12 +14,12 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from purekube.apimachinery.annotations import is_abandoned
 from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
+from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json, is_abandoned
 from purekube.apimachinery.timestamps import parse_time
 from purekube.composites.composite import Composite
+from purekube.composites.observe import selects
 from purekube.composites.parent import (
     DELETING,
     READY,
@@ -29,10 +29,8 @@ from purekube.composites.parent import (
     created_annotation,
     kinds_annotation,
 )
-from purekube.composites.remedies import hidden_message, with_remedies
-from purekube.composites.selection import selects
-from purekube.controller.decision import Decision, Finalizer, Snapshot
-from purekube.controller.requeue import REFUSED_SECONDS, Requeue
+from purekube.composites.rights import hidden_message, with_remedies
+from purekube.controller.decision import REFUSED_SECONDS, Decision, Finalizer, Requeue, Snapshot
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 from purekube.graph import (
     CreateRecord,

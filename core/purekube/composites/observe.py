@@ -1,13 +1,43 @@
-"""The observed state for a composite's decision: the children of a parent and the externals that it reads, live."""
+"""The observed state for a composite's decision: a parent's children, and the externals that it selects, live."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from purekube.apimachinery.errors import Forbidden, KindMissing
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.composites.composite import Composite, wants_metadata
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
+
+
+def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
+    """Report whether the selector matches the object's labels. Without a selector every object matches."""
+    if not selector:
+        return True
+    labels = get_path(manifest, "metadata", "labels") or {}
+    match_labels = selector.get("matchLabels") or {}
+    asked = selector.get("matchExpressions") or ()
+    return all(labels.get(key) == value for key, value in match_labels.items()) and all(
+        _holds(match_expression, labels) for match_expression in asked
+    )
+
+
+def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, values = str(asked.get("key")), asked.get("values") or ()
+    match asked.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case _:
+            return False
 
 
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:

@@ -1,12 +1,10 @@
-"""An object whose children a graph describes, and its records: the kinds of its children, what was created once.
+"""An object whose children a graph describes, and its records: the kinds of its children, what was created once."""
 
-A teardown goes by these records, so that it ends whatever has become of the box or the reconciler since.
-"""
-
+import base64
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -15,6 +13,22 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.graph import CreateRecord
+from purekube.graph.owner import Marks
+
+DOMAIN: Final = "controller.vworkspace.io"
+MARKS: Final = Marks(DOMAIN)
+CONTROLLER_NAME: Final = f"{DOMAIN}/name"
+"""Label of every child: the controller that it belongs to."""
+
+
+def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
+    """Return a Secret with its plain texts in `data`, as it is stored: `stringData` would always differ."""
+    plain = secret.pop("stringData", None)
+    if isinstance(plain, Mapping):
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+    return secret
+
 
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"

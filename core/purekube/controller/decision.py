@@ -1,22 +1,88 @@
-"""Input and output of a reconcile: plain data on both sides (REC-2).
-
-`reconcile(source, observed, context) -> Decision` reads these values and nothing else. The interpreter
-(`purekube.controller.reconcile`) is the only code that turns a Decision into calls of the `KubeApi` port.
-"""
+"""Input and output of a reconcile: plain data on both sides (REC-2), with the time of the next one (REC-6)."""
 
 import string
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cached_property
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from purekube.apimachinery.conditions import Transition
-from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Permanent, Right, Stale, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fields, ref_of
-from purekube.controller.requeue import Requeue
 from purekube.ports import KubernetesEvent
+
+SLOW_SECONDS: Final = 60.0
+"""The delay before another try of what only outside help can cure, in case its watch event does not come."""
+
+REFUSED_SECONDS: Final = 30.0
+"""No watch reports a new role, so this long may pass until it is noticed."""
+
+
+class RequeuePace(Enum):
+    """The delay before the next pass, and what happens to the key's failure count in the work queue."""
+
+    NONE = "no failure that a retry can cure; the count starts anew"
+    IMMEDIATE = "the copy was overtaken: at once; only from the second time in a row, after 50 ms or more"
+    BACKOFF = "a transient failure: after the key's exponential backoff"
+    SLOW = "only outside help can cure it: after a minute; the count starts anew"
+    REFUSED = "a right is missing: backoff of half a minute at most, so that it goes on soon after the role came"
+    TOLD = "a failure: after the seconds that are told, or not at all; the count goes on"
+    UNDECIDED = "nothing was decided; the count stays as it is"
+
+
+@attrs.frozen
+class Requeue:
+    """The time of an object's next reconcile, in addition to watch events.
+
+    `after`: at the latest in this many seconds, whatever the backoff is (OPS-12); None for no such limit. It is ignored
+    where the copy was overtaken. `not_before`: the server demanded this many seconds without a request.
+    """
+
+    pace: RequeuePace = RequeuePace.NONE
+    after: float | None = None
+    not_before: float = 0.0
+
+    NO: ClassVar["Requeue"]
+    IMMEDIATE: ClassVar["Requeue"]
+    BACKOFF: ClassVar["Requeue"]
+    SLOW: ClassVar["Requeue"]
+    REFUSED: ClassVar["Requeue"]
+
+    @classmethod
+    def at_latest(cls, seconds: float | None) -> "Requeue":
+        """Return a requeue within `seconds`, without a failure; no requeue for None."""
+        return cls.NO if seconds is None else cls(after=seconds)
+
+    def no_later_than(self, seconds: float | None) -> "Requeue":
+        """Return the same requeue, but within `seconds` at the latest; None changes nothing."""
+        if seconds is None or (self.after is not None and self.after <= seconds):
+            return self
+        return attrs.evolve(self, after=seconds)
+
+
+Requeue.NO = Requeue()
+Requeue.IMMEDIATE = Requeue(RequeuePace.IMMEDIATE)
+Requeue.BACKOFF = Requeue(RequeuePace.BACKOFF)
+Requeue.SLOW = Requeue(RequeuePace.SLOW)
+Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
+
+
+def requeue_for(error: OperatorError | None) -> Requeue:
+    """Return the requeue for an error of the port. What only changed content can cure is not retried."""
+    match error:
+        case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
+            return Requeue.NO
+        case Stale():
+            return Requeue.IMMEDIATE
+        case Forbidden() if error.right is not None:
+            return Requeue.REFUSED
+        case Unavailable(retry_after=seconds) if seconds:
+            return Requeue(RequeuePace.BACKOFF, not_before=seconds)
+        case _:
+            return Requeue.BACKOFF
+
 
 ALPHANUMERIC: Final = string.ascii_letters + string.digits
 """The default alphabet of random text."""
@@ -192,3 +258,43 @@ class Decision:
     def is_empty(self) -> bool:
         """True if the decision writes nothing at all."""
         return not self.writes_downstream and self.status is None and not self.events
+
+
+def as_data(decision: Decision) -> dict[str, Any]:
+    """Return every effect of `decision` except empty ones; keys are in the order of execution."""
+    body: dict[str, Any] = {}
+    if decision.dry_runs:
+        body["dryRun"] = [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs]
+    if decision.finalizer is not None:
+        body["finalizer"] = decision.finalizer.value
+    if decision.annotations:
+        body["annotations"] = dict(decision.annotations)
+    if decision.patches:
+        body["patch"] = [{"object": _object(patch.ref), "mergePatch": patch.patch} for patch in decision.patches]
+    if decision.applies:
+        body["apply"] = [
+            {"force": True, "manifest": apply.manifest} if apply.force else {"manifest": apply.manifest}
+            for apply in decision.applies
+        ]
+    if decision.creates:
+        body["create"] = [{"manifest": create.manifest} for create in decision.creates]
+    if decision.deletes:
+        body["delete"] = [{"object": _object(delete.ref), "uid": delete.uid} for delete in decision.deletes]
+    if decision.status is not None:
+        body["status"] = decision.status["status"]
+    if decision.events:
+        body["events"] = [_event(event) for event in decision.events]
+    if decision.requeue.pace is not RequeuePace.NONE:
+        body["requeue"] = decision.requeue.pace.name.lower()
+    if decision.requeue.after is not None:
+        body["lookAgainAfterSeconds"] = decision.requeue.after
+    return body
+
+
+def _object(ref: ObjectRef) -> dict[str, Any]:
+    where = {"namespace": ref.namespace} if ref.namespace else {}
+    return {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, **where, "name": ref.name}
+
+
+def _event(event: KubernetesEvent) -> dict[str, str]:
+    return {"type": event.type, "reason": event.reason, "action": event.action, "note": event.note}

@@ -4,8 +4,8 @@ import attrs
 
 from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Right, Unauthorized
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.controller.informer.messages import PAGE_SIZE
 from purekube.controller.informer.outline import bounded, is_outline
-from purekube.controller.informer.state import PAGE_SIZE
 from purekube.ports import KubeApi
 
 

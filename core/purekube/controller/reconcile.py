@@ -22,7 +22,7 @@ import attrs
 
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.controller.decision import Decision
+from purekube.controller.decision import SLOW_SECONDS, Decision, Requeue, RequeuePace, requeue_for
 from purekube.controller.execute import (
     STATUS,
     OnWrite,
@@ -33,7 +33,6 @@ from purekube.controller.execute import (
     write_downstream,
     write_own_status,
 )
-from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace, requeue_for
 from purekube.ports import EventSink, KubeApi
 
 

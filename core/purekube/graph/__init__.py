@@ -10,20 +10,23 @@ from purekube.graph.build import Cycle, DuplicateNode, Graph, GraphError, Unknow
 from purekube.graph.node import (
     NOWHERE,
     ApplyPolicy,
+    Child,
     Edge,
     GraphNode,
     Hold,
     HoldCause,
+    Item,
+    NodeChildren,
+    NodeKnowledge,
     OnImmutable,
     PruneTime,
     Removal,
     Rendered,
+    Scope,
     Until,
 )
-from purekube.graph.once import CreateRecord
-from purekube.graph.owner import Marks, Owner
+from purekube.graph.owner import CreateRecord, Marks, Owner
 from purekube.graph.plan import Plan, plan
-from purekube.graph.scope import Child, Item, NodeChildren, NodeKnowledge, Scope
 from purekube.graph.states import NodeState, Observation
 from purekube.graph.teardown import Hooks, Teardown, TeardownStep, orphan_all, teardown
 

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 import attrs
 
-from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import Place
 from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 

@@ -15,10 +15,21 @@ from purekube.apimachinery.resources import SECRET
 from purekube.controller.decision import Snapshot
 from purekube.controller.ownership import controller_of
 from purekube.graph.build import Graph
-from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Rendered, Until
-from purekube.graph.once import CreateRecord
-from purekube.graph.owner import Owner, label_text
-from purekube.graph.scope import Child, Item, NodeChildren, NodeKnowledge, Scope
+from purekube.graph.node import (
+    ApplyPolicy,
+    Child,
+    Edge,
+    GraphNode,
+    Hold,
+    HoldCause,
+    Item,
+    NodeChildren,
+    NodeKnowledge,
+    Rendered,
+    Scope,
+    Until,
+)
+from purekube.graph.owner import CreateRecord, Owner, label_text
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})

@@ -10,21 +10,27 @@ import attrs
 
 from purekube.apimachinery.errors import AlreadyExists, Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
-from purekube.apimachinery.places import Place
-from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Snapshot
+from purekube.apimachinery.problems import Place
+from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Requeue, Snapshot
 from purekube.controller.drift import needs_apply
-from purekube.controller.managed_fields import kubectl_name
+from purekube.controller.managed_fields import is_own_history, kubectl_name
 from purekube.controller.ownership import controller_of
-from purekube.controller.refused_writes import is_own_history
-from purekube.controller.requeue import Requeue
 from purekube.graph.build import Graph
 from purekube.graph.evaluate import WantedItem, WantedNode
-from purekube.graph.node import NOWHERE, ApplyPolicy, Edge, GraphNode, Hold, HoldCause, OnImmutable, Until
-from purekube.graph.once import CreateRecord, is_locked, locked, unlocking
-from purekube.graph.owner import Owner
-from purekube.graph.scope import NodeKnowledge, Scope
-from purekube.graph.setbacks import is_immutable, setback
-from purekube.graph.states import NodeState, Observation
+from purekube.graph.node import (
+    NOWHERE,
+    ApplyPolicy,
+    Edge,
+    GraphNode,
+    Hold,
+    HoldCause,
+    NodeKnowledge,
+    OnImmutable,
+    Scope,
+    Until,
+)
+from purekube.graph.owner import CreateRecord, Owner, is_locked, locked, unlocking
+from purekube.graph.states import NodeState, Observation, is_immutable, setback
 from purekube.readiness import Readiness, State, readiness
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""The owner of a graph's objects, and the marks on each object that say so (PH-3).
-
-Prune and teardown read nothing but these marks: labels, annotations, and the owner reference where one is legal.
-"""
+"""The owner of a graph's objects, the marks on each object that say so, and creation at most once (PH-3, OPS-1)."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -9,16 +6,51 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import APPLIED_HASH, ObjectMeta
 from purekube.apimachinery.names import is_label_value
 from purekube.controller.decision import MergePatch, Snapshot
 from purekube.controller.drift import stamp
 from purekube.controller.ownership import controller_of, owner_reference, owners_without
-from purekube.graph.node import ApplyPolicy, GraphNode, Removal
-from purekube.graph.once import CreateRecord, is_locked, unlocked_finalizers
-from purekube.graph.scope import Item
+from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
+
+UNRECORDED: Final = "vworkspace.io/unrecorded"
+"""The finalizer of an object from its creation until its uid is in the status of its owner."""
+
+
+@attrs.frozen
+class CreateRecord:
+    """The owner's record of one such object: an intent while `uid` is empty, done once it is set."""
+
+    node: str
+    name: str
+    namespace: str = ""
+    item: str = ""
+    uid: str = ""
+
+
+def locked(manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest with the finalizer that keeps the object until its uid is recorded."""
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
+
+
+def is_locked(live: Manifest) -> bool:
+    """Report whether the object carries the finalizer `UNRECORDED`."""
+    finalizers = metadata(live).get("finalizers")
+    return isinstance(finalizers, list) and UNRECORDED in finalizers
+
+
+def unlocked_finalizers(live: Manifest) -> list[str]:
+    """Return the object's finalizers without `UNRECORDED`."""
+    return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
+
+
+def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
+    """Return the patch that removes the finalizer `UNRECORDED`: from then on the object may be deleted."""
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
+    return MergePatch(ref, {"metadata": meta})
+
 
 _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 """Paths of the pod template in a workload."""

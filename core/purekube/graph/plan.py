@@ -15,13 +15,10 @@ from purekube.controller.decision import Decision, Snapshot
 from purekube.graph.build import Graph
 from purekube.graph.evaluate import WantedNode, evaluate
 from purekube.graph.judge import NodeEvaluation
-from purekube.graph.node import PruneTime
-from purekube.graph.once import CreateRecord
-from purekube.graph.owner import Owner, label_text
+from purekube.graph.node import NodeKnowledge, PruneTime, Scope
+from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
-from purekube.graph.scope import NodeKnowledge, Scope
-from purekube.graph.setbacks import earliest_requeue
-from purekube.graph.states import NodeState, Observation
+from purekube.graph.states import NodeState, Observation, earliest_requeue
 
 
 @attrs.frozen

@@ -12,10 +12,8 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import Decision, Delete, MergePatch, Snapshot
 from purekube.graph.judge import deletion_state
-from purekube.graph.once import is_locked, unlocking
-from purekube.graph.owner import Owner
-from purekube.graph.setbacks import Setback, earliest_requeue, setback
-from purekube.graph.states import NodeState, Observation
+from purekube.graph.owner import Owner, is_locked, unlocking
+from purekube.graph.states import NodeState, Observation, Setback, earliest_requeue, setback
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]
 """The patch that a live object needs before it is deleted, such as resuming a suspended HelmRelease; usually None.

@@ -14,14 +14,11 @@ import attrs
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.decision import Decision, Snapshot
 from purekube.graph.build import Graph
-from purekube.graph.node import ApplyPolicy, GraphNode
-from purekube.graph.once import CreateRecord
-from purekube.graph.owner import Owner, label_text
+from purekube.graph.node import ApplyPolicy, GraphNode, Scope
+from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
 from purekube.graph.removal import BeforeDelete, Held, is_terminating, no_patch_before, removal_step
-from purekube.graph.scope import Scope
-from purekube.graph.setbacks import earliest_requeue, setback
-from purekube.graph.states import NodeState, Observation
+from purekube.graph.states import NodeState, Observation, earliest_requeue, setback
 
 _GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
 _MOST_NAMES: Final = 8

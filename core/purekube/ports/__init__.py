@@ -22,9 +22,7 @@ from purekube.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from purekube.ports.clock import Clock
-from purekube.ports.entropy import Entropy
-from purekube.ports.events import EventSink, KubernetesEvent
+from purekube.ports.environment import Clock, Entropy, EventSink, KubernetesEvent
 from purekube.ports.kube import (
     KubeRequest,
     KubeTransport,

@@ -4,8 +4,7 @@
 (`table.RULES`), the conventions of kstatus, and existence.
 """
 
-from purekube.readiness.generic import readiness
+from purekube.readiness.generic import RULES, readiness
 from purekube.readiness.result import Readiness, State
-from purekube.readiness.table import RULES
 
 __all__ = ["RULES", "Readiness", "State", "readiness"]

@@ -1,8 +1,10 @@
-"""The readiness of autoscalers, disruption budgets, namespaces, and objects that extend or secure the API."""
+"""The readiness of what workloads need: services, claims, volumes, namespaces, autoscalers, extensions of the API."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.readiness.fields import Conditions, count, mapping, text
-from purekube.readiness.result import Readiness, failed, progressing, ready
+from purekube.readiness.result import Conditions, Readiness, count, failed, mapping, progressing, ready, text
 
 
 def autoscaler(manifest: Manifest) -> Readiness:
@@ -88,3 +90,64 @@ def signing_request(manifest: Manifest) -> Readiness:
     if text(mapping(manifest, "status"), "certificate"):
         return ready("Issued")
     return progressing("NotIssued", "no certificate was issued yet")
+
+
+def _addresses(manifest: Manifest) -> list[str]:
+    """Return the addresses of the load balancer, whose status is an empty object at first."""
+    listed = mapping(manifest, "status", "loadBalancer").get("ingress")
+    entries: list[Any] = listed if isinstance(listed, list) else []
+    addresses = (text(entry, "ip") or text(entry, "hostname") for entry in entries if isinstance(entry, Mapping))
+    return [entry for entry in addresses if entry]
+
+
+def service(manifest: Manifest) -> Readiness:
+    """Judge a Service: type LoadBalancer needs an address; any other is ready once it exists."""
+    spec = mapping(manifest, "spec")
+    if text(spec, "type") != "LoadBalancer":
+        return ready("Exists")
+    if not text(spec, "clusterIP"):
+        return progressing("NoClusterIP", "it has no address in the cluster yet")
+    addresses = _addresses(manifest)
+    if not addresses:
+        return progressing("LoadBalancerPending", "the load balancer has no address yet")
+    return ready("LoadBalancerReady", f"reached at {addresses[0]}")
+
+
+def ingress(manifest: Manifest) -> Readiness:
+    """Judge an Ingress: ready once it has an address."""
+    addresses = _addresses(manifest)
+    if not addresses:
+        return progressing("NoAddress", "no ingress controller has given it an address yet")
+    return ready("HasAddress", f"reached at {addresses[0]}")
+
+
+def persistent_volume_claim(manifest: Manifest) -> Readiness:
+    """Judge a claim: ready once Bound. A class with WaitForFirstConsumer binds it only when a pod uses it."""
+    match text(mapping(manifest, "status"), "phase"):
+        case "Bound":
+            return ready("Bound", f"bound to {text(mapping(manifest, 'spec'), 'volumeName')}")
+        case "Lost":
+            return failed("Lost", "the volume that it was bound to is gone")
+        case _:
+            return progressing("Pending", "no volume is bound yet")
+
+
+def persistent_volume(manifest: Manifest) -> Readiness:
+    """Judge a volume: ready if Available, Bound or Released."""
+    status = mapping(manifest, "status")
+    match text(status, "phase"):
+        case "Available" | "Bound" | "Released" as phase:
+            return ready(phase)
+        case "Failed":
+            return failed("Failed", text(status, "message") or "the volume could not be reclaimed")
+        case _:
+            return progressing("Pending", "the volume is not available yet")
+
+
+def volume_snapshot(manifest: Manifest) -> Readiness:
+    """Judge a snapshot: ready once usable and bound. An error is transient: the snapshotter retries."""
+    status = mapping(manifest, "status")
+    if status.get("readyToUse") is True and text(status, "boundVolumeSnapshotContentName"):
+        return ready("ReadyToUse")
+    error = text(mapping(status, "error"), "message")
+    return progressing("SnapshotError" if error else "SnapshotPending", error or "the snapshot is not ready to use yet")

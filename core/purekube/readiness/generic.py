@@ -1,15 +1,55 @@
 """The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.readiness.fields import Conditions, mapping, number, text
-from purekube.readiness.result import Readiness, failed, progressing, ready, unknown
-from purekube.readiness.table import RULES, ReadinessRule
+from purekube.readiness import cluster, engines, workloads
+from purekube.readiness.result import Conditions, Readiness, failed, mapping, number, progressing, ready, text, unknown
 
-if TYPE_CHECKING:  # the package of schemas brings the expression language, which few readers of a status need
+if TYPE_CHECKING:
     from purekube.schema.node import Schema
+
+
+ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
+"""A rule for an object that exists, is not being deleted, and whose generation is observed, if that is reported."""
+
+RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
+    ("apps", "Deployment"): workloads.deployment,
+    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("apps", "ReplicaSet"): workloads.replica_set,
+    ("", "ReplicationController"): workloads.replica_set,
+    ("", "Pod"): workloads.pod,
+    ("batch", "Job"): workloads.job,
+    ("batch", "CronJob"): workloads.cron_job,
+    ("", "PersistentVolumeClaim"): cluster.persistent_volume_claim,
+    ("", "PersistentVolume"): cluster.persistent_volume,
+    ("snapshot.storage.k8s.io", "VolumeSnapshot"): cluster.volume_snapshot,
+    ("", "Service"): cluster.service,
+    ("networking.k8s.io", "Ingress"): cluster.ingress,
+    ("networking.k8s.io", "ServiceCIDR"): cluster.service_cidr,
+    ("autoscaling", "HorizontalPodAutoscaler"): cluster.autoscaler,
+    ("policy", "PodDisruptionBudget"): cluster.disruption_budget,
+    ("", "Namespace"): cluster.namespace,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): cluster.custom_resource_definition,
+    ("apiregistration.k8s.io", "APIService"): cluster.api_service,
+    ("certificates.k8s.io", "CertificateSigningRequest"): cluster.signing_request,
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): engines.helm_release,
+    ("kustomize.toolkit.fluxcd.io", "Kustomization"): engines.kustomization,
+    ("source.toolkit.fluxcd.io", "OCIRepository"): engines.source,
+    ("source.toolkit.fluxcd.io", "GitRepository"): engines.source,
+    ("source.toolkit.fluxcd.io", "Bucket"): engines.source,
+    ("source.toolkit.fluxcd.io", "HelmChart"): engines.source,
+    ("source.toolkit.fluxcd.io", "HelmRepository"): engines.helm_repository,
+    ("velero.io", "Backup"): engines.velero_backup,
+    ("velero.io", "Restore"): engines.velero_restore,
+    ("velero.io", "BackupStorageLocation"): engines.backup_storage_location,
+    ("argoproj.io", "Workflow"): engines.workflow,
+    ("volsync.backube", "ReplicationSource"): engines.replication,
+    ("volsync.backube", "ReplicationDestination"): engines.replication,
+}
+"""The rules by group and kind."""
 
 
 def readiness(

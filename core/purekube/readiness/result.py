@@ -1,8 +1,12 @@
-"""The result of a judgement: a state with a reason for machines and a message for people."""
+"""The result of a judgement, and fields of objects from any source. A value of the wrong type counts as absent."""
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import attrs
+
+from purekube.apimachinery.manifest import Manifest
 
 
 class State(Enum):
@@ -48,3 +52,67 @@ def failed(reason: str, message: str) -> Readiness:
 def unknown(reason: str, message: str) -> Readiness:
     """Return the result that the object's status cannot be read."""
     return Readiness(State.UNKNOWN, reason, message)
+
+
+_LONGEST = 1_024
+
+
+def mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """Return the object at a path, {} if it is absent."""
+    # Checking for the plain type first avoids the slow check against the abstract class.
+    for step in path:
+        value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
+    return value if type(value) is dict or isinstance(value, Mapping) else {}
+
+
+def number(where: Mapping[str, Any], key: str) -> int | None:
+    """Return a whole number, None if it is absent."""
+    value = where.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
+    """Return a whole number, `default` if it is absent: controllers leave out a count of zero."""
+    value = number(where, key)
+    return default if value is None else value
+
+
+def text(where: Mapping[str, Any], key: str) -> str:
+    """Return a text, "" if it is absent, cut if it is long."""
+    value = where.get(key)
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+@attrs.frozen
+class Conditions:
+    """The conditions of a status by their type."""
+
+    by_type: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Conditions":
+        """Return the conditions of a manifest, whatever `status.conditions` contains."""
+        listed = mapping(manifest, "status").get("conditions")
+        entries = listed if isinstance(listed, list) else []
+        return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})
+
+    def status(self, kind: str) -> str:
+        """Return `True`, `False`, `Unknown`, or "" if there is no such condition."""
+        return text(self.by_type.get(kind, {}), "status")
+
+    def holds(self, kind: str) -> bool:
+        """Report whether a condition is True."""
+        return self.status(kind) == "True"
+
+    def message_or_reason(self, kind: str, otherwise: str) -> str:
+        """Return the message of a condition, or else its reason."""
+        condition = self.by_type.get(kind, {})
+        return text(condition, "message") or text(condition, "reason") or otherwise
+
+    def reason(self, kind: str) -> str:
+        """Return the reason of a condition."""
+        return text(self.by_type.get(kind, {}), "reason")
+
+    def observed(self, kind: str) -> int | None:
+        """Return the `observedGeneration` of a condition, None if it has none."""
+        return number(self.by_type.get(kind, {}), "observedGeneration")

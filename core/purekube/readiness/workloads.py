@@ -1,14 +1,10 @@
-"""The readiness of Deployment, StatefulSet, DaemonSet, ReplicaSet and Pod.
-
-Their controllers leave out counts of zero. A Deployment's `Available` may be True because of its old pods.
-"""
+"""The readiness of workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, Pod, Job and CronJob."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from purekube.apimachinery.manifest import Manifest
-from purekube.readiness.fields import Conditions, count, mapping, text
-from purekube.readiness.result import Readiness, failed, progressing, ready
+from purekube.readiness.result import Conditions, Readiness, count, failed, mapping, progressing, ready, text
 
 
 def _has_observed_generation(manifest: Manifest) -> bool:
@@ -142,3 +138,27 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
             "PodScheduled", "no node takes it"
         )
     return "PodNotReady", conditions.message_or_reason("Ready", "its containers are not ready")
+
+
+def job(manifest: Manifest) -> Readiness:
+    """Judge a Job. Only Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
+    conditions, status = Conditions.of(manifest), mapping(manifest, "status")
+    if conditions.holds("Failed"):
+        return failed(
+            conditions.reason("Failed") or "JobFailed", conditions.message_or_reason("Failed", "the Job has failed")
+        )
+    if conditions.holds("Complete"):
+        return ready("JobCompleted", "the Job has ended well")
+    if conditions.holds("Suspended"):
+        return progressing("JobSuspended", "the Job is suspended")
+    want = count(mapping(manifest, "spec"), "completions", 1)
+    active, done = count(status, "active"), count(status, "succeeded")
+    if not active and not done:
+        return progressing("JobPending", "no pod of the Job is active yet")
+    return progressing("JobRunning", f"{done} of {want} completions, {active} pods are active")
+
+
+def cron_job(manifest: Manifest) -> Readiness:
+    """Judge a CronJob: ready once it exists; its Jobs have their own readiness."""
+    suspended = mapping(manifest, "spec").get("suspend") is True
+    return ready("Suspended" if suspended else "Scheduled")

@@ -14,14 +14,11 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Fill
 from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
-from purekube.reconcilers.access import controller_access
-from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher
-from purekube.reconcilers.desired import Children, Desired, Node
-from purekube.reconcilers.object import Object, UnreadableObject
+from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher, controller_access
+from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler
-from purekube.reconcilers.request import Cause, Request, Result, Terminal
+from purekube.reconcilers.request import EXPONENTIAL, Cause, Constant, Never, Request, Result, RetryPolicy, Terminal
 from purekube.reconcilers.resource import Resource, resource, rule
-from purekube.reconcilers.retries import EXPONENTIAL, Constant, Never, RetryPolicy
 from purekube.reconcilers.versions import KindConversion, conversion, versioned
 from purekube.reconcilers.watching import METADATA_ONLY, Filters, Watch, Watched
 

@@ -1,20 +1,19 @@
-"""The controllers that users write: a `Reconciler` or a `Watcher` of one kind, and what is promised to it (PH-7).
-
-Both are plain classes with a few class attributes. They are given objects, never an API: a controller that needs one
-requests it by a field `api: KubeApi`, and may then do what `owns` and `reads` say.
-"""
+"""The controllers that users write, a `Reconciler` or a `Watcher` of one kind, and their rights (PH-7, RUN-7)."""
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.resources import Access
+from purekube.composites.rights import role_applied
 from purekube.composites.status_writers import StatusWriter, shared_statuses
-from purekube.reconcilers.request import O, Request, Result, S
+from purekube.reconcilers.request import EXPONENTIAL, O, Request, Result, RetryPolicy, S
 from purekube.reconcilers.resource import Resource
-from purekube.reconcilers.retries import EXPONENTIAL, RetryPolicy
 from purekube.reconcilers.watching import Filters, Watch, Watched
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -230,3 +229,61 @@ def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
     """Report whether an earlier controller of the same class has its name; the first one is not reported."""
     alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
     return len(alike) > 1 and alike[0] is not controller
+
+
+_FOLLOWED: Final = ("list", "watch")
+_READ: Final = frozenset(("get", "list", "watch"))
+_MADE: Final = _READ | {"create", "update", "patch", "delete"}
+
+
+def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
+    """Return what a controller may do with the API that it requests."""
+    verbs = {kind_of(controller): _READ}
+    verbs |= {one.kind: _READ for one in watched_of(controller.reads)}
+    return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
+
+
+def requests_api(controller: AnyController | type[AnyController]) -> bool:
+    """Report whether the controller requests an API by a field `api`."""
+    cls = controller if isinstance(controller, type) else type(controller)
+    return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
+
+
+def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
+    """Return the rights that controllers need together, except on the Lease of the process."""
+    everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
+    for controller in controllers:
+        everywhere += _of_passes(controller)
+        for kind, verbs in declared_verbs(controller).items() if requests_api(controller) else ():
+            everywhere.append(Access(kind, tuple(sorted(verbs))))
+        everywhere += (Access(one.kind, _FOLLOWED) for one in watched_of((*controller.owns, *controller.reads)))
+    return tuple(everywhere)
+
+
+def _of_passes(controller: AnyController) -> Iterator[Access]:
+    """Yield the rights on its own kind: to watch it, to write finalizers and status, to read an outdated copy again."""
+    kind, features = kind_of(controller), features_of(controller)
+    yield Access(kind, _FOLLOWED)
+    if not controller.watch.is_whole:
+        yield Access(kind, ("get",))
+    if Feature.FINALIZER in features:
+        yield Access(kind, ("patch",))
+    if isinstance(controller, Reconciler) and resource_of(controller) is not None:
+        yield Access(kind, ("get",))
+        yield Access(kind, ("patch",), "status")
+    if controller.owns:
+        yield Access(kind, ("update",), "finalizers")
+
+
+ROLES: Final = "vworkspace-operator controllers rbac"
+"""The command that prints the roles of controllers."""
+
+
+def not_permitted(controller: AnyController, right: Right) -> str:
+    """Return a message for people: what is forbidden, and the command that grants the right."""
+    return f"the controller {name_of(controller)} may not {right}. To fix: {remedy(controller, right)}"
+
+
+def remedy(controller: AnyController, right: Right) -> str:
+    """Return the command that prints and applies the role."""
+    return role_applied(f"{ROLES} {name_of(controller)}", right, f"vworkspace-controller-{name_of(controller)}")

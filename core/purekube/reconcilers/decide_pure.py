@@ -22,7 +22,6 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite
-from purekube.composites.controller_labels import CONTROLLER_NAME, MARKS
 from purekube.composites.decisions import (
     is_in_scope,
     orphan_children,
@@ -33,10 +32,8 @@ from purekube.composites.decisions import (
     tear_down,
     with_status,
 )
-from purekube.composites.parent import DELETING, READY, RECONCILING, STALLED, Parent
-from purekube.composites.rendering import as_stored
-from purekube.controller.decision import Decision, Fill, Snapshot
-from purekube.controller.requeue import Requeue
+from purekube.composites.parent import CONTROLLER_NAME, DELETING, MARKS, READY, RECONCILING, STALLED, Parent, as_stored
+from purekube.controller.decision import Decision, Fill, Requeue, Snapshot
 from purekube.graph import (
     ApplyPolicy,
     Edge,
@@ -52,11 +49,9 @@ from purekube.graph import (
     conditions_of,
     plan,
 )
-from purekube.reconcilers.desired import Children, Desired, Node, NodeOrId
-from purekube.reconcilers.object import Object, UnreadableObject
-from purekube.reconcilers.pure import AnyPureReconciler, Read
+from purekube.reconcilers.desired import Children, Desired, Node, NodeOrId, Object, UnreadableObject
+from purekube.reconcilers.pure import AnyPureReconciler, Read, without_secrets
 from purekube.reconcilers.request import Terminal
-from purekube.reconcilers.secret_texts import without_secrets
 
 T = TypeVar("T")
 

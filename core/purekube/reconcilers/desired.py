@@ -1,21 +1,75 @@
-"""The input and output of a pure reconciler: children as they are, nodes and a status as they should be.
-
-A `Node` says that an object should exist. The graph engine applies it if it differs, in the order of dependencies,
-waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse order.
-"""
+"""The input and output of a pure reconciler: an object and children as they are, nodes and status as they should be."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.controller.decision import Fill
 from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.graph.owner import label_text
 from purekube.readiness import State, readiness
-from purekube.reconcilers.object import Status
 from purekube.schema import Schema
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+
+
+@attrs.frozen
+class Object(Generic[Spec, Status]):
+    """An object in its current state: `status` has no values if none was written yet.
+
+    `manifest` is all that the API server sent, including fields that the classes do not know. It does not count for
+    equality: two objects are equal when all else is.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    spec: Spec
+    status: Status
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The reference of the object."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Report whether it is being deleted: finalizers still hold it."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, condition_type: str) -> Condition | None:
+        """Return the condition of a type."""
+        return next((condition for condition in self.conditions if condition.type == condition_type), None)
+
+
+@attrs.frozen
+class UnreadableObject:
+    """An object whose spec or status does not fit its classes: what is known of it, and everything that is wrong.
+
+    The CRD refuses such objects, but one that was stored under an older schema may still exist.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    problems: str
+    conditions: tuple[Condition, ...] = ()
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The reference of the object."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Report whether it is being deleted: finalizers still hold it."""
+        return self.metadata.deletion_timestamp is not None
 
 
 def _by_own_readiness(live: Manifest) -> bool:

@@ -9,11 +9,10 @@ from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.backoff import jitter_of
-from purekube.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace
+from purekube.controller.decision import SLOW_SECONDS, Requeue, RequeuePace
 from purekube.reconcilers.controllers import STANDARD, Feature
 from purekube.reconcilers.progress import CallController, ObjectProgress, ProgressRules, after_failure, after_success
-from purekube.reconcilers.request import Result, Terminal
-from purekube.reconcilers.retries import RetryPolicy, delay_of
+from purekube.reconcilers.request import Result, RetryPolicy, Terminal, delay_of
 
 READY, RECONCILING, STALLED = STANDARD
 SUCCEEDED: Final = "Succeeded"

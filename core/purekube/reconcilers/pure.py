@@ -4,19 +4,51 @@
 engine applies what differs, in order, waits, removes and takes down, as for boxes.
 """
 
+import base64
+import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import KNOWN_KINDS, SECRET
-from purekube.reconcilers.desired import Children, Desired, Node
-from purekube.reconcilers.object import Object, Spec, Status
+from purekube.apimachinery.secret_material import REDACTED
+from purekube.reconcilers.desired import Children, Desired, Node, Object, Spec, Status
 from purekube.reconcilers.resource import Resource
 from purekube.schema import Schema
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
+
+_SHORTEST: Final = 4
+"""The length of the shortest value that is removed: removing shorter ones would make the message unreadable."""
+
+
+def without_secrets(text: str, objects: Mapping[ObjectRef, Manifest]) -> str:
+    """Return `text` without any value of the Secrets among `objects`, neither encoded nor decoded."""
+    found = {value for ref, live in objects.items() if ref.kind == SECRET for value in _values(live)}
+    for value in sorted(found, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    return text
+
+
+def _values(secret: Manifest) -> Iterator[str]:
+    data = get_path(secret, "data")
+    for value in data.values() if isinstance(data, Mapping) else ():
+        if isinstance(value, str) and len(value) >= _SHORTEST:
+            yield value
+            yield from _decoded_forms(value)
+
+
+def _decoded_forms(value: str) -> Iterator[str]:
+    try:
+        plain = base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return
+    for one in (plain, repr(plain)[1:-1], *plain.splitlines()):
+        if len(one) >= _SHORTEST:
+            yield one
+
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 

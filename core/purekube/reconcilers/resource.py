@@ -16,7 +16,7 @@ from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
 from purekube.apimachinery.structuring import read_meta, structure, unstructure
-from purekube.reconcilers.object import Object, Spec, Status, UnreadableObject
+from purekube.reconcilers.desired import Object, Spec, Status, UnreadableObject
 from purekube.schema import Schema, compile_schema, validate
 from purekube.schema.objectmeta import with_type_meta
 from purekube.versions import Conversion, Converter

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.reconcilers.object import Spec, Status
+from purekube.reconcilers.desired import Spec, Status
 from purekube.reconcilers.resource import OtherVersion, Resource
 from purekube.versions import Conversion, Convert
 

@@ -6,9 +6,8 @@ in `schema.builtin`.
 """
 
 from purekube.schema.compile import compile_schema
-from purekube.schema.defaults import apply_defaults
 from purekube.schema.node import Schema, SchemaError, SchemaProblem
-from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.prune import apply_defaults, drop_nulls, prune
 from purekube.schema.validate import validate
 
 __all__ = [

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from purekube.cel import types
-from purekube.cel.names import escape
-from purekube.cel.syntax import RESERVED
+from purekube.cel.syntax import RESERVED, escape
 from purekube.cel.types import DYN, CelType, Field, list_of, map_of
 from purekube.schema.node import MISSING, JsonType, Schema
 

@@ -1,17 +1,33 @@
-"""A compiled structural schema: an immutable tree that answers every question about a kind.
+"""A compiled structural schema: an immutable tree that answers every question about a kind, its rules included."""
 
-One node serves pruning, defaulting, validation and server-side apply alike, so that a CRD is read once. The vocabulary
-is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `nullable`, …).
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
 from purekube.regex import Pattern
-from purekube.schema.rule import CompiledRule
+
+
+@attrs.frozen(eq=False)
+class CompiledRule:
+    """One rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
+
+    `transition` says that the rule reads `oldSelf`: it runs only if an old value exists. `optional_old` is
+    `optionalOldSelf`: the rule always runs and sees `oldSelf` as an optional. `typed` says that the values below need
+    conversion before a rule sees them (times, doubles, sets). `message` is the text of a violation; `field_path`
+    (`.spec.x`) and `reason` belong to it.
+    """
+
+    text: str
+    run: Callable[[Mapping[str, Any]], Any]
+    message: str = ""
+    message_run: Callable[[Mapping[str, Any]], Any] | None = None
+    reason: str = "FieldValueInvalid"
+    field_path: str = ""
+    transition: bool = False
+    optional_old: bool = False
+    typed: bool = False
 
 
 class _Missing:

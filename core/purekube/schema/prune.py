@@ -1,12 +1,50 @@
-"""The decoding of an object by its schema: unknown fields and stray nulls are dropped, whole floats become integers.
+"""The decoding of an object by its schema: unknown fields are dropped, floats mended, defaults filled in (S-62)."""
 
-This is what a server's decoding of a request body does. Nothing is mutated: what needs no change is returned as it is,
-so an unchanged subtree keeps its identity and later comparisons are cheap.
-"""
-
+from copy import deepcopy
 from typing import Any
 
 from purekube.schema.node import MISSING, Schema
+
+
+def apply_defaults(schema: Schema, value: Any) -> Any:
+    """Return `value` with every default of `schema` filled in; `value` itself if nothing is to be filled in.
+
+    Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result shares no
+    structure with the schema.
+    """
+    if not schema.has_defaults:
+        return value
+    if isinstance(value, dict):
+        return _default_object(schema, value)
+    if isinstance(value, list) and schema.items is not None:
+        items = [_filled(schema.items, item) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _default_object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+    out = value
+    for key, child in schema.properties.items():
+        if child.default is not MISSING and (key not in value or (value[key] is None and not child.nullable)):
+            out = dict(value) if out is value else out
+            out[key] = deepcopy(child.default)
+    for key, item in list(out.items()):
+        inner = schema.child(key)
+        if inner is None:
+            continue
+        new = apply_defaults(inner, item) if key in schema.properties else _filled(inner, item)
+        if new is not item:
+            out = dict(value) if out is value else out
+            out[key] = new
+    return out
+
+
+def _filled(schema: Schema, item: Any) -> Any:
+    """Return an item or additional property with defaults; a null that is not allowed becomes the default, if any."""
+    if item is None and not schema.nullable and schema.default is not MISSING:
+        item = deepcopy(schema.default)
+    return apply_defaults(schema, item)
+
 
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
 _SETTLED = frozenset((str, int, bool, type(None)))

@@ -6,9 +6,8 @@ from typing import Any, Final
 from purekube.cel import CelSyntaxError, Environment, Limits, Program, compile_expression
 from purekube.cel.types import BOOL, STRING, CelType, optional_of
 from purekube.schema.celtypes import type_of_schema
-from purekube.schema.node import Schema
-from purekube.schema.rule import CompiledRule
-from purekube.schema.rule_values import needs_conversion
+from purekube.schema.node import CompiledRule, Schema
+from purekube.schema.rules import needs_conversion
 
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
 """The limits of a rule. A real API server estimates its cost and allows far more than a box does."""

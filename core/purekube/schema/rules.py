@@ -1,16 +1,61 @@
-"""The evaluation of a schema's rules on an object."""
+"""The evaluation of a schema's rules on an object, and the conversion of JSON values for them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from purekube.apimachinery.errors import StatusCause
 from purekube.cel import CelError
-from purekube.cel.values import ABSENT, OptionalValue
+from purekube.cel.moments import parse_duration, parse_timestamp
+from purekube.cel.values import ABSENT, KeyedList, OptionalValue, SetList
 from purekube.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
-from purekube.schema.equality import equal
-from purekube.schema.node import MISSING, JsonType, ListType, Schema
-from purekube.schema.rule import CompiledRule
-from purekube.schema.rule_values import convert
+from purekube.schema.node import MISSING, CompiledRule, JsonType, ListType, Schema
+from purekube.schema.structure import equal
+
+
+def needs_conversion(schema: Schema) -> bool:
+    """Report whether anything under `schema` has another form in a rule than in JSON."""
+    if schema.type is JsonType.STRING:
+        return schema.format in ("date-time", "date", "duration", "byte")
+    if schema.type is JsonType.NUMBER or schema.list_type is not ListType.ATOMIC:
+        return True
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return any(needs_conversion(child) for child in below if child is not None)
+
+
+def convert(schema: Schema | None, value: Any) -> Any:
+    """Return `value` in the types that CEL gives to `schema`."""
+    if schema is None or value is None:
+        return value
+    if isinstance(value, dict):
+        return {key: convert(schema.child(key), item) for key, item in value.items()}
+    if isinstance(value, list):
+        return _list(schema, [convert(schema.items, item) for item in value])
+    if schema.type is JsonType.NUMBER and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return _scalar(schema.format, value) if schema.type is JsonType.STRING and isinstance(value, str) else value
+
+
+def _list(schema: Schema, items: list[Any]) -> list[Any]:
+    match schema.list_type:
+        case ListType.SET:
+            return SetList(items)
+        case ListType.MAP:
+            return KeyedList(items)
+        case ListType.ATOMIC:
+            return items
+
+
+def _scalar(form: str, value: str) -> Any:
+    """Return the converted text, or the text itself if it is malformed: the format check has refused it elsewhere."""
+    match form:
+        case "date-time" | "date":
+            return parse_timestamp(value) or value
+        case "duration":
+            return parse_duration(value) or value
+        case "byte":
+            return value.encode()
+        case _:
+            return value
 
 
 def check_rules(

@@ -1,17 +1,98 @@
-"""The validation of an object: structure, embedded resources, list types, then CEL rules.
-
-CEL rules run only if nothing is wrong that could make them meaningless; otherwise a cause without a field says so, as
-on a real server.
-"""
+"""The validation of an object: structure, embedded resources, list types (`x-kubernetes-list-type`), then CEL rules."""
 
 from typing import Any, Final
 
 from purekube.apimachinery.errors import StatusCause
-from purekube.schema.causes import NO_FIELD, invalid_value
-from purekube.schema.listtypes import check_embedded, check_list_types
-from purekube.schema.node import MISSING, Schema
+from purekube.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
+from purekube.schema.node import MISSING, ListType, Schema
 from purekube.schema.rules import check_rules
 from purekube.schema.structure import check_structure
+
+
+def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
+    """Return a cause for every item of a set or map list that occurs a second time."""
+    if not schema.has_keys:
+        return []
+    if isinstance(value, dict):
+        causes: list[StatusCause] = []
+        for key, item in value.items():
+            child = schema.properties.get(key)
+            if child is not None:
+                if isinstance(item, (dict, list)):
+                    causes += check_list_types(child, item, f"{path}.{key}" if path else key)
+            elif schema.additional is not None and isinstance(item, (dict, list)):
+                causes += check_list_types(schema.additional, item, f"{path}[{key}]")
+        return causes
+    if isinstance(value, list):
+        return _check_list(schema, value, path)
+    return []
+
+
+def _check_list(schema: Schema, value: list[Any], path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
+    if schema.list_type is ListType.SET:
+        causes += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+    elif schema.list_type is ListType.MAP:
+        causes += _check_map(schema, value, path)
+    if schema.items is not None:
+        for index, item in enumerate(value):
+            if isinstance(item, (dict, list)):
+                causes += check_list_types(schema.items, item, f"{path}[{index}]")
+    return causes
+
+
+def _check_map(schema: Schema, value: list[Any], path: str) -> list[StatusCause]:
+    for index, item in enumerate(value):
+        if item is not None and not isinstance(item, dict):
+            return [invalid_value(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
+    keys = [{key: item[key] for key in schema.list_keys if key in item} if item else {} for item in value]
+    return [duplicate(f"{path}[{index}]", keys[index]) for index in _repeated(keys)]
+
+
+def _repeated(items: list[Any]) -> list[int]:
+    """Return the index of the second occurrence of every item that occurs more than once."""
+    if len(items) < 2:
+        return []
+    times: dict[str, int] = {}
+    indices = []
+    for index, item in enumerate(items):
+        key = go_value(item)
+        times[key] = times.get(key, 0) + 1
+        if times[key] == 2:
+            indices.append(index)
+    return indices
+
+
+def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
+    """Check apiVersion and kind of every embedded resource below the root."""
+    causes: list[StatusCause] = []
+    if isinstance(value, dict):
+        if schema.embedded and not root:
+            causes += _type_meta(value, path)
+        if not schema.has_embedded:
+            return causes
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is not None and isinstance(item, (dict, list)):
+                causes += check_embedded(child, item, f"{path}.{key}" if path else key, root=False)
+    elif isinstance(value, list) and schema.items is not None and schema.has_embedded:
+        for index, item in enumerate(value):
+            causes += check_embedded(schema.items, item, f"{path}[{index}]", root=False)
+    return causes
+
+
+def _type_meta(value: dict[str, Any], path: str) -> list[StatusCause]:
+    causes = []
+    for key in ("apiVersion", "kind"):
+        text = value.get(key)
+        if key not in value:
+            causes.append(required(f"{path}.{key}"))
+        elif not isinstance(text, str):
+            causes.append(invalid_value(f"{path}.{key}", text, "must be a string"))
+        elif not text:
+            causes.append(invalid_value(f"{path}.{key}", text, "must not be empty"))
+    return causes
+
 
 _BLOCKING: Final = frozenset(
     ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")

@@ -16,8 +16,7 @@ from purekube.apimachinery.fields import (
     schema_field,
 )
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN
-from purekube.apimachinery.meta import Condition, ObjectMeta
-from purekube.apimachinery.references import KeyRef, ObjectName
+from purekube.apimachinery.meta import Condition, KeyRef, ObjectMeta, ObjectName
 from vworkspace_core.api.chart import AppliedChart, ChartSource, DeployedChart
 
 

@@ -7,7 +7,7 @@ import attrs
 
 from purekube.apimachinery.fields import CelRule, formed, schema_field
 from purekube.apimachinery.formats import CHART_NAME, CHART_URL, EXACT_SEMVER, NO_USER, PLAIN_PATH
-from purekube.apimachinery.references import NameRef
+from purekube.apimachinery.meta import NameRef
 
 
 class SourceType(StrEnum):

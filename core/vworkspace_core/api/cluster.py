@@ -4,9 +4,8 @@ import attrs
 
 from purekube.apimachinery.fields import conditions_field, formed, observed_generation_field, schema_field
 from purekube.apimachinery.formats import LABEL_VALUE, WEB_URL
-from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.meta import Condition, KeyRef, NameRef, ObjectMeta
 from purekube.apimachinery.names import LONGEST_LABEL
-from purekube.apimachinery.references import KeyRef, NameRef
 
 
 @attrs.frozen

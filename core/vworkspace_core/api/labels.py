@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from purekube.apimachinery.annotations import names_in
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import ObjectMeta, names_in
 from purekube.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bounded_name
 from vworkspace_core.api.application_instance import ApplicationInstance
 

@@ -11,12 +11,10 @@ import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.references import NameRef
+from purekube.apimachinery.meta import Condition, ConditionStatus, NameRef
 from purekube.apimachinery.secret_material import without_user
 from purekube.apimachinery.timestamps import format_time, parse_time
-from purekube.controller.decision import Decision
-from purekube.controller.requeue import Requeue
+from purekube.controller.decision import Decision, Requeue
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.cluster import Cluster, ClusterStatus

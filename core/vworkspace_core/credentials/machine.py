@@ -24,7 +24,7 @@ from typing import assert_never
 import attrs
 
 from purekube.apimachinery.timestamps import format_time, shifted
-from purekube.controller.machine import LogLevel, Retry, Tick
+from purekube.controller.backoff import LogLevel, Retry, Tick
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.credentials.state import (

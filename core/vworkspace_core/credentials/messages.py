@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from vworkspace_core.credentials.secret import StoredCredential
 
 # --- events ---------------------------------------------------------------------------------------------

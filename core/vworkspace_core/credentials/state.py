@@ -7,8 +7,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.timestamps import shifted
-from purekube.controller.backoff import Backoff
-from purekube.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
+from purekube.controller.backoff import LONGEST_RETRY, Backoff, LogLevel, LogNote, Retry
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 

@@ -7,8 +7,8 @@ missing and every one that is not used.
 from typing import Final
 
 from purekube.apimachinery import resources as known
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import Access
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER

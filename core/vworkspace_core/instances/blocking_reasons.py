@@ -26,11 +26,9 @@ from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Problem
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.secret_material import safe
-from purekube.controller.decision import Failure
-from purekube.controller.managed_fields import kubectl_patch
+from purekube.controller.decision import Failure, Requeue
+from purekube.controller.managed_fields import conflict_message, kubectl_patch, other_holders
 from purekube.controller.ownership import is_controlled_by
-from purekube.controller.refused_writes import conflict_message, other_holders
-from purekube.controller.requeue import Requeue
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.installation import PRINTED, Installation

@@ -15,14 +15,13 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import ABANDON, is_abandoned
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube.apimachinery.secret_material import safe
-from purekube.controller.decision import Decision, Finalizer, MergePatch
+from purekube.controller.decision import Decision, Finalizer, MergePatch, Requeue
 from purekube.controller.ownership import controlled
-from purekube.controller.requeue import Requeue
 from purekube.graph.removal import PruneCandidate, next_wave, teardown_writes
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from purekube.controller.decision import Apply, chained
 from purekube.controller.drift import needs_apply, stamp

@@ -18,16 +18,13 @@ from typing import assert_never
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.meta import Condition
-from purekube.apimachinery.references import ObjectName
+from purekube.apimachinery.meta import Condition, ObjectName
 from purekube.apimachinery.resources import HELM_RELEASE
-from purekube.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
+from purekube.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch, Requeue
 from purekube.controller.drift import needs_apply
-from purekube.controller.managed_fields import is_held_by_others
+from purekube.controller.managed_fields import is_held_by_others, is_own_history
 from purekube.controller.ownership import controlled, controller_of
 from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
-from purekube.controller.refused_writes import is_own_history
-from purekube.controller.requeue import Requeue
 from purekube.graph.removal import PruneCandidate, no_patch_before, teardown_writes
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
 from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType

@@ -13,8 +13,7 @@ import attrs
 from purekube.apimachinery.conditions import DesiredCondition, Transition, conditions_equal
 from purekube.apimachinery.formats import DNS_SUBDOMAIN
 from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
-from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.references import ObjectName
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectName
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change

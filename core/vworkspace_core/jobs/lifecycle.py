@@ -12,7 +12,7 @@ from typing import Final, assert_never
 import attrs
 
 from purekube.apimachinery.timestamps import shifted
-from purekube.controller.machine import LogLevel, LogNote, Tick
+from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,

@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.errors import FieldConflict
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.controller.machine import LogNote, Tick
+from purekube.controller.backoff import LogNote, Tick
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.controller.machine import Retry
+from purekube.controller.backoff import Retry
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone

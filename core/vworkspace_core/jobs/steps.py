@@ -9,8 +9,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, metadata
 from purekube.apimachinery.timestamps import format_time
-from purekube.controller.backoff import Backoff
-from purekube.controller.machine import LONGEST_RETRY, LogLevel, LogNote, Retry
+from purekube.controller.backoff import LONGEST_RETRY, Backoff, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, unsettled_reason
 from vworkspace_core.jobs.reports import result_body

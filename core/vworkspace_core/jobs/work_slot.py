@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.errors import FieldConflict
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.timestamps import shifted
-from purekube.controller.machine import Retry
+from purekube.controller.backoff import Retry
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.jobs import messages as m

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import Access
+from purekube.readiness.generic import ReadinessRule
 from purekube.readiness.result import Readiness, failed, progressing, ready
-from purekube.readiness.table import ReadinessRule
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import EngineName, LogsRef, Operation, OperationSpec, OperationType, TargetRef
 from vworkspace_core.api.reasons import OperationReason
@@ -286,7 +286,7 @@ class Engine:
     What people learn:
         `controller` is what has to be installed; without one, every cluster has it. `terminal_reasons` are reasons of a
         run that cannot continue without help: the end names the last one. `remedy` is what helps, for a message.
-        `readiness` are rules for its kinds in `status`, in addition to those of `readiness.table`. `templates` come
+        `readiness` are rules for its kinds in `status`, in addition to those of `readiness.generic`. `templates` come
         with it, and `demo` shows it.
     """
 

@@ -6,13 +6,12 @@ one stops its engine first.
 
 import attrs
 
-from purekube.apimachinery.annotations import ABANDON, is_abandoned
 from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
-from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.meta import ABANDON, ConditionStatus, is_abandoned
 from purekube.controller.decision import Decision, Finalizer, MergePatch
 from purekube.controller.ownership import owners_without
-from purekube.graph.once import is_locked, unlocked_finalizers
+from purekube.graph.owner import is_locked, unlocked_finalizers
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating

@@ -16,9 +16,8 @@ from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFou
 from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.timestamps import format_time
-from purekube.controller.decision import Delete, Failure, MergePatch
-from purekube.controller.requeue import Requeue
-from purekube.graph.once import is_locked, unlocking
+from purekube.controller.decision import Delete, Failure, MergePatch, Requeue
+from purekube.graph.owner import is_locked, unlocking
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason

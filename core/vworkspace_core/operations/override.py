@@ -7,7 +7,7 @@ the target goes back to what it replaced.
 
 from collections.abc import Iterable
 
-from purekube.apimachinery.annotations import is_abandoned
+from purekube.apimachinery.meta import is_abandoned
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineName, Operation, Phase

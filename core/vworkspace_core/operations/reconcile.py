@@ -15,8 +15,7 @@ from typing import assert_never
 
 from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
-from purekube.controller.decision import Decision, Finalizer
-from purekube.controller.requeue import Requeue
+from purekube.controller.decision import Decision, Finalizer, Requeue
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
 from vworkspace_core.api.managed_namespace import claimed_by_another_operator, closed_namespace, wrong_cluster

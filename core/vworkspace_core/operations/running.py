@@ -10,9 +10,8 @@ from typing import assert_never
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
-from purekube.controller.decision import Create, Decision
-from purekube.controller.requeue import Requeue
-from purekube.graph.once import locked
+from purekube.controller.decision import Create, Decision, Requeue
+from purekube.graph.owner import locked
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type

@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.timestamps import exact_time
-from purekube.controller.refused_writes import other_holders
+from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
 from vworkspace_core.api.reasons import InstanceReason

@@ -12,7 +12,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.boxes.labels import MARKS as BOXES
-from purekube.composites.controller_labels import MARKS as CONTROLLERS
+from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot
 from purekube.controller.managed_fields import is_held_by_others

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.controller.refused_writes import other_holders
+from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER

@@ -11,8 +11,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.timestamps import parse_time
-from purekube.controller.lease.peers import lease_name, shard_count_of
-from purekube.controller.lease.record import holder_of
+from purekube.controller.lease.record import holder_of, lease_name, shard_count_of
 from purekube.controller.shard import Shard
 
 _HELD: Final = timedelta(seconds=60)

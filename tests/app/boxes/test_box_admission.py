@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
-from purekube.boxes.admission import BoxAdmission, WebhookDuties
 from purekube.boxes.box import Box
+from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties
 from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.webhooks.kinds import ServedKinds
 from vworkspace_core.webhook.paths import default_path, validate_path

@@ -15,7 +15,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import EVENT, NAMESPACE
-from purekube.controller.events.series import Observed
+from purekube.controller.event_series import Observed
 from purekube.ports import KubeRequest, KubernetesEvent, KubeVerb, Send
 from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run

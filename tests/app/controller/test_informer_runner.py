@@ -17,7 +17,7 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.controller.informer.changes import CacheChange
-from purekube.controller.informer.state import DEFAULT_POLICY
+from purekube.controller.informer.messages import DEFAULT_POLICY
 from purekube.controller.queue.event_handlers import same_object
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent, WatchEventType

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from kubelab.clock import VirtualClock
 from purekube.apimachinery.errors import Invalid, KindMissing, Stale, Unavailable
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.controller.decision import Decision
+from purekube.controller.decision import Decision, Requeue, requeue_for
 from purekube.controller.execute import STATUS
 from purekube.controller.informer.store import ObjectStore
-from purekube.controller.queue.hot_loop import HotLoopEvidence
+from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
-from purekube.controller.requeue import Requeue, requeue_for
 from purekube_run.controller.observer import Reconciled
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.errors import Right, refused_right
+from purekube.apimachinery.resources import Access
 from purekube_run.process.yaml_documents import Format
 from tests.support.commands import one_line, run
 from tests.support.rights import Right as GrantedRight

@@ -11,8 +11,8 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
 from purekube.boxes.box import Box
-from purekube.boxes.child_kinds import child_kinds
 from purekube.boxes.decide import composite_of
+from purekube.boxes.labels import child_kinds
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import example
 from tests.support.virtual_time import run

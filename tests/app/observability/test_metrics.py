@@ -13,9 +13,9 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.decision import Requeue
 from purekube.controller.health import Vitals
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import Requeue
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.names import engine_object_name
+from purekube.apimachinery.resources import Access
 from tests.support.operation_worlds import (
     CONTEXT,
     GOOD,

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import NameRef, ObjectMeta
 from purekube.apimachinery.problems import Problem, ValidationProblems, join
-from purekube.apimachinery.references import NameRef
 from purekube.apimachinery.structuring import read_meta, structure
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.annotations import ABANDON, APPLIED_HASH, is_abandoned
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import ABANDON, APPLIED_HASH, ObjectMeta, is_abandoned
 from purekube.apimachinery.names import bounded_name, engine_object_name
 from tests.support.strategies import (
     CLUSTER_ID,

@@ -11,7 +11,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.schema.keyword_types import mistyped_keywords
+from purekube.schema.keywords import mistyped_keywords
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCALARS = (

@@ -13,7 +13,7 @@ from kubelab.writes.patches import json_patch
 from kubelab.writes.strategic_merge import strategic_merge
 from purekube.apimachinery.manifest import merge_patch
 from purekube.schema.compile import compile_schema
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a"]),

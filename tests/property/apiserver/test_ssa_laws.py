@@ -12,7 +12,7 @@ from kubelab.ssa.compare import compare
 from kubelab.ssa.fieldset import difference, intersection
 from kubelab.ssa.merge import merge
 from kubelab.ssa.typed import field_set
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 from tests.support.ssa_world import THING, World
 
 TEXTS = st.sampled_from(["", "a", "b"])

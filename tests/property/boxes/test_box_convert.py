@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.expressions import FUNCTIONS
 from purekube.boxes.read import read_box
 from purekube.boxes.templates import text_parts
 from purekube.cel import DYN, INT, STRING, CelType, Environment, Field, compile_expression

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.boxes.functions import FUNCTIONS
+from purekube.boxes.expressions import FUNCTIONS
 from purekube.boxes.when_conditions import expression_of, read_when_condition
 from purekube.cel import INT, STRING, Environment, Field, compile_expression
 from purekube.cel.types import BOOL, DYN, CelType

@@ -17,7 +17,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import BoxContext, composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
-from purekube.controller.render import as_data
+from purekube.controller.decision import as_data
 from purekube.ports import PatchType
 from purekube_run.simulation.faults import Crash, FaultyKube, interruption
 from tests.support.box_world import NS, PureWorld, condition_of

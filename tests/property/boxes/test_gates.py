@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.boxes.functions import FUNCTIONS, OBJECTS
+from purekube.boxes.expressions import FUNCTIONS, OBJECTS
 from purekube.boxes.when_conditions import OPERATORS, WhenCondition, all_of, any_of, expression_of, read_when_condition
 from purekube.cel import CelError, CelSyntaxError, Environment, EvaluationError, compile_expression
 from purekube.cel.types import DYN

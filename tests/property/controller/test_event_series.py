@@ -12,8 +12,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import EVENT, NAMESPACE
-from purekube.controller.events.manifest import LONGEST_NOTE, note_of
-from purekube.controller.events.series import CreateEvent, EventSeries, Observed
+from purekube.controller.event_series import LONGEST_NOTE, CreateEvent, EventSeries, Observed, note_of
 from purekube.ports import KubernetesEvent, PatchType
 from tests.support.effort import effort
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER

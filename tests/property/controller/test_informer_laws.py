@@ -19,8 +19,16 @@ from purekube.apimachinery.errors import (
     Unavailable,
 )
 from purekube.controller.informer.changes import ChangeType
-from purekube.controller.informer.messages import InformerCommand, OpenStream, ReadPage, StreamEnded, Wait, WentQuiet
-from purekube.controller.informer.state import DEFAULT_POLICY, InformerPhase
+from purekube.controller.informer.messages import (
+    DEFAULT_POLICY,
+    InformerCommand,
+    InformerPhase,
+    OpenStream,
+    ReadPage,
+    StreamEnded,
+    Wait,
+    WentQuiet,
+)
 from purekube.ports import WatchEvent, WatchEventType
 from tests.support.effort import effort
 from tests.support.watch_world import KIND, Rig, server_state, store_state

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubelab.clock import START
+from purekube.controller.lease.messages import Role
 from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, LeaseTimes, holder_of
-from purekube.controller.lease.state import Role
 from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld
 
 POLICY = DEFAULT_LEASE_POLICY

@@ -18,9 +18,9 @@ from purekube.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from purekube.controller.queue.hot_loop import HotLoopDetector, HotLoopEvidence
+from purekube.controller.decision import Requeue, RequeuePace
+from purekube.controller.queue.own_writes import HotLoopDetector, HotLoopEvidence
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
-from purekube.controller.requeue import Requeue, RequeuePace
 
 SECONDS = st.floats(0, 1000)
 MISSING = 'User "sa" cannot patch resource "helmreleases" in API group "helm.toolkit.fluxcd.io" in the namespace "n"'

@@ -10,7 +10,7 @@ from hypothesis import example, given
 
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.informer.partial_decode import is_in_progress, owners
+from purekube.controller.informer.outline import is_in_progress, owners
 from purekube.controller.queue.event_handlers import PROGRESS_SECONDS, started_runs_first, verdict_first
 from purekube.controller.queue.workqueue import Priority
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.controller.backoff import Backoff, jitter_of
+from purekube.controller.decision import Requeue, RequeuePace
 from purekube.controller.queue.workqueue import Priority, WorkQueue
-from purekube.controller.requeue import Requeue, RequeuePace
 
 Key: TypeAlias = tuple[str, str]
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purekube.controller.backoff import Backoff
-from purekube.controller.machine import Retry
+from purekube.controller.backoff import Backoff, Retry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 attempts = st.integers(1, 10_000)

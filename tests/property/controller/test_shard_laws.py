@@ -15,18 +15,20 @@ from purekube.apimachinery.errors import Forbidden
 from purekube.controller.lease.machine import step
 from purekube.controller.lease.messages import (
     CreateLease,
+    LeaseContext,
     LeaseEvent,
     LeaseRead,
+    LeaseState,
     LeaseWritten,
     OpenFence,
     PeersUnread,
     ReadLease,
     ReadPeers,
     ReportLeaseError,
+    Role,
     TimerFired,
 )
-from purekube.controller.lease.peers import Disagreement, Peers, identity_of, shard_count_of
-from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.lease.record import Disagreement, Peers, identity_of, shard_count_of
 from purekube.controller.shard import MOST_SHARDS, WHOLE, Shard, shard_of
 from tests.property.controller.test_lease_laws import CHAOS, CLOCKS, DRIFT, FATES, HAPPENINGS, POLICY, happening
 from tests.support.lease_world import Candidate, Clocks, Fate, LeaseWorld

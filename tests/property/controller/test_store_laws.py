@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.informer.changes import ChangeType
 from purekube.controller.informer.store import ObjectStore, older
 from purekube.controller.queue.event_handlers import owners_of_kind, priority_of, same_object
-from purekube.controller.queue.read_your_writes import PendingWrites
+from purekube.controller.queue.own_writes import PendingWrites
 from purekube.controller.queue.workqueue import Priority
 from tests.support.watch_world import KIND
 

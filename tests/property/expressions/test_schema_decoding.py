@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.schema.compile import compile_schema
-from purekube.schema.defaults import apply_defaults
-from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.prune import apply_defaults, drop_nulls, prune
 
 STRING: dict[str, Any] = {"type": "string"}
 FREE: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.places import Place
+from purekube.apimachinery.problems import Place
 from purekube.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
 from tests.support.graph_world import PART
 

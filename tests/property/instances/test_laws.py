@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.controller.decision import Decision
-from purekube.controller.render import as_data
+from purekube.controller.decision import Decision, as_data
 from tests.support.flux_reports import helm_reports, source_reports
 from tests.support.instance_worlds import (
     CLUSTER,

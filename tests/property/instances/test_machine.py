@@ -16,13 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kubelab.flux import Action, OutcomeKind, SourceFault
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.annotations import ABANDON, APPLIED_HASH
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import ABANDON, APPLIED_HASH
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
 from purekube.apimachinery.timestamps import format_time
+from purekube.controller.decision import Requeue
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import Requeue
 from purekube.ports import Propagation
 from tests.support import instance_oracle as oracle
 from tests.support.attack import attack, in_chunks

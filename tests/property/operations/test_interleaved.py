@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.controller.decision import Requeue, RequeuePace
 from purekube.controller.queue.workqueue import WorkQueue
 from purekube.controller.reconcile import ReconcileResult
-from purekube.controller.requeue import Requeue, RequeuePace
 from tests.support.effort import effort
 from tests.support.operation_simulation import COMPLETE, Cluster, View, pausing
 from tests.support.operation_worlds import GOOD, TARGET, target_manifest

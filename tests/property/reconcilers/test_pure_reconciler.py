@@ -16,7 +16,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, canonical_json, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.composites.observe import observe_live
-from purekube.controller.render import as_data
+from purekube.controller.decision import as_data
 from purekube.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of, decide_pure
 from purekube_run.simulation.faults import Crash, FaultyKube, interruption

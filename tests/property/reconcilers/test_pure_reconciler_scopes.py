@@ -9,7 +9,7 @@ from kubelab.inprocess import run_sync
 from kubelab.model.calls import RequestTarget
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.composites.access import composite_access
+from purekube.composites.rights import composite_access
 from purekube.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler, resource
 from purekube.reconcilers.decide_pure import composite_of
 from tests.support.composite_world import NS, CompositeWorld

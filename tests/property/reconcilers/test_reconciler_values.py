@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.meta import ConditionStatus
-from purekube.controller.requeue import Requeue, RequeuePace
+from purekube.controller.decision import Requeue, RequeuePace
 from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal
 from purekube.reconcilers.controllers import ALL, Feature
 from purekube.reconcilers.outcome import CallOutcome, Ended, Late, Raised, Returned, Unread, following, raised
@@ -21,7 +21,7 @@ from purekube.reconcilers.progress import (
     ProgressRules,
     WatcherEvent,
 )
-from purekube.reconcilers.retries import RetryPolicy, delay_of
+from purekube.reconcilers.request import RetryPolicy, delay_of
 
 RULES = ProgressRules(ALL, "g/shops", "g/shops")
 CALL = CallController(Cause.CHANGED, WatcherEvent.UPDATE)

@@ -10,10 +10,9 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.apimachinery.structuring import read_meta
-from purekube.controller.decision import Apply, Decision, Finalizer, Snapshot
+from purekube.controller.decision import Apply, Decision, Finalizer, RequeuePace, Snapshot
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.controller.requeue import RequeuePace
 from tests.support.simulation import START, EventLog
 
 CHILD = ObjectRef(CONFIG_MAP, "default", "child")

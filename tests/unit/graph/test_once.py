@@ -7,7 +7,7 @@ import pytest
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.graph import ApplyPolicy, CreateRecord, Until
-from purekube.graph.once import UNRECORDED
+from purekube.graph.owner import UNRECORDED
 from purekube.ports import KubeRequest, KubeVerb, Send
 from purekube_run.simulation.faults import Crash
 from tests.support.graph_witness import Witness

@@ -9,7 +9,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
-from purekube.controller.requeue import RequeuePace
+from purekube.controller.decision import RequeuePace
 from purekube.graph import (
     ApplyPolicy,
     Edge,

@@ -7,8 +7,8 @@ import pytest
 
 from kubelab.flux import Action, OutcomeKind
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.annotations import ABANDON
 from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, JOB, OCI_REPOSITORY
 from purekube.ports import Propagation
 from tests.support.instance_oracle import check_confirmed, claims_ready

@@ -22,8 +22,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from purekube.controller.decision import Decision, Failure
-from purekube.controller.requeue import Requeue
+from purekube.controller.decision import Decision, Failure, Requeue
 from tests.support.instance_worlds import (
     CLUSTER,
     CONTEXT,

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from purekube.controller.render import as_data
+from purekube.controller.decision import as_data
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, deployed, instance_manifest, scene, with_meta, written
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import is_shared, read_application_instance

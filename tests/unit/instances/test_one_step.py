@@ -12,9 +12,9 @@ import pytest
 
 from kubelab.flux import SourceFault
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.drift import stamp
 from purekube.ports import KubeRequest, Send

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import format_time, microtime
-from purekube.controller.lease.peers import identity_of, lease_name
+from purekube.controller.lease.record import identity_of, lease_name
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.replicas import AtWork, at_work, heartbeat_of, is_alive

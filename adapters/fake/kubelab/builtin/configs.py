@@ -11,7 +11,7 @@ from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import configs as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.schema.builtin import crds as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required
-from purekube.schema.keyword_types import mistyped_keywords
+from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import SchemaError
 
 Manifest = Mapping[str, Any]

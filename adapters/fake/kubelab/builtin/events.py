@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import EVENT
 from purekube.schema.builtin import events as schemas
 from purekube.schema.causes import invalid_value, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

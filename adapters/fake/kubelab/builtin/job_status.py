@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import invalid_value, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin import jobs as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

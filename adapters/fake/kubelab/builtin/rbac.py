@@ -10,7 +10,7 @@ from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.resources import RBAC_GROUP
 from purekube.schema.builtin import rbac as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

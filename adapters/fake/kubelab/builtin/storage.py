@@ -9,7 +9,7 @@ from kubelab.model.behaviour import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import storage as schemas
 from purekube.schema.causes import forbidden_value, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 

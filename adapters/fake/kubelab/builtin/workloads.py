@@ -10,7 +10,7 @@ from kubelab.model.behaviour import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import workloads as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -8,9 +8,8 @@ import attrs
 from kubelab.model.conversion import Conversions, ConversionWebhook
 from kubelab.model.failure import internal
 from kubelab.ssa.ownership import UntypedError
-from purekube.schema.defaults import apply_defaults
 from purekube.schema.node import Schema
-from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.prune import apply_defaults, drop_nulls, prune
 
 Manifest = Mapping[str, Any]
 

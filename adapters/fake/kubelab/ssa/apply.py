@@ -24,8 +24,8 @@ from kubelab.ssa.ownership import Rules, UntypedError, Versioned, current, settl
 from kubelab.ssa.remove import remove, with_named_fields
 from kubelab.ssa.typed import ItemError, field_set
 from purekube.apimachinery.errors import OperatorError
-from purekube.schema.equality import equal
 from purekube.schema.node import Schema
+from purekube.schema.structure import equal
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 

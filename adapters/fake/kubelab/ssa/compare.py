@@ -11,8 +11,8 @@ import attrs
 from kubelab.ssa.fieldset import EMPTY, FieldSet, insert, recursive_difference, union
 from kubelab.ssa.paths import field
 from kubelab.ssa.typed import element_of, items_schema, shape
-from purekube.schema.equality import equal
 from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
+from purekube.schema.structure import equal
 
 
 @attrs.frozen

@@ -13,10 +13,9 @@ from kubelab.model.failure import bad_request
 from kubelab.model.requests import FieldValidation
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
-from purekube.schema.defaults import apply_defaults
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
-from purekube.schema.prune import drop_nulls, prune
+from purekube.schema.prune import apply_defaults, drop_nulls, prune
 from purekube.schema.structure import check_structure
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kubelab.model.behaviour import NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 """The most bytes of all annotations of an object, keys and values (W-37)."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.model.failure import ApiFailure, bad_request, too_large
-from purekube.schema.equality import equal
+from purekube.schema.structure import equal
 
 MAX_OPERATIONS: Final = 10_000
 """The most operations of a JSON patch (W-37)."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.model.failure import bad_request
-from purekube.schema.equality import equal
 from purekube.schema.node import ANYTHING, ListType, Schema
+from purekube.schema.structure import equal
 
 DIRECTIVE: Final = "$patch"
 RETAIN: Final = "$retainKeys"

@@ -28,8 +28,8 @@ from kubelab.writes.patches import json_patch
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
-from purekube.schema.defaults import apply_defaults
-from purekube.schema.equality import equal
+from purekube.schema.prune import apply_defaults
+from purekube.schema.structure import equal
 
 
 @attrs.frozen

@@ -4,8 +4,7 @@ import base64
 import binascii
 from typing import Any, Final
 
-from purekube.cel.errors import EvaluationError, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.signatures import built, function, text_cost
 
 

@@ -5,8 +5,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from purekube.cel.errors import EvaluationError, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.signatures import built, function, list_cost, square_cost
 from purekube.cel.values import Duration, Uint, cel_equal, compare_values, int64, is_number
 

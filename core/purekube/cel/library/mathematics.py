@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.limits import EvaluationError, no_overload
 from purekube.cel.signatures import function, list_cost
 from purekube.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, compare_values, is_number
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, NetmaskValueError
 from typing import Any, Final
 
-from purekube.cel.errors import EvaluationError, no_overload
 from purekube.cel.library.standard import text_of
+from purekube.cel.limits import EvaluationError, no_overload
 from purekube.cel.signatures import function, text_cost
 from purekube.cel.values import Address, Network, Url
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.cel.errors import Missing, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, Missing, no_overload
 from purekube.cel.signatures import built, function, list_cost
 from purekube.cel.values import ABSENT, OptionalValue
 

@@ -8,8 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from purekube.apimachinery.durations import NANOS
-from purekube.cel.errors import EvaluationError, no_overload
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.moments import duration_text, parse_duration, parse_timestamp, timestamp_of, timestamp_text
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import (

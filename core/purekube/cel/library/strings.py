@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from purekube.cel.errors import EvaluationError, no_overload
 from purekube.cel.library.standard import double_text, text_of
-from purekube.cel.limits import Budget
+from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.moments import duration_text, timestamp_text
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import Duration, Timestamp, TypeValue, is_number

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from purekube.apimachinery.durations import NANOS
-from purekube.cel.errors import EvaluationError, no_overload
+from purekube.cel.limits import EvaluationError, no_overload
 from purekube.cel.moments import zone_of
 from purekube.cel.signatures import Function, function
 from purekube.cel.values import Duration, Timestamp

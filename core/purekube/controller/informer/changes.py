@@ -1,14 +1,14 @@
-"""Changes that a store reports to its readers: an object appeared, changed or was deleted."""
+"""Changes that a store reports to its readers, and the secondary indexes that follow them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -46,3 +46,48 @@ class CacheChange:
     def old_object(self) -> Mapping[str, Any] | None:
         """The object that an UPDATED replaced, as the caller's own copy; None for other changes."""
         return None if self.old_raw is None else _decode(self.old_raw)
+
+
+Name: TypeAlias = tuple[str, str]
+"""The namespace (empty for cluster-scoped kinds) and name of an object."""
+
+IndexKey: TypeAlias = tuple[str, str]
+"""The name of an index and a value in it."""
+
+Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
+"""The values under which an object is found."""
+
+
+def owner_uids(manifest: Manifest) -> Iterable[str]:
+    """Return the uids of all owners, controller or not."""
+    owners = metadata(manifest).get("ownerReferences") or ()
+    return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
+
+
+def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
+    """Return every index entry of an object, each once."""
+    return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
+
+
+class SecondaryIndex:
+    """Object names by index key, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._names: dict[IndexKey, dict[Name, None]] = {}
+
+    def find(self, index: str, value: str) -> Iterable[Name]:
+        """Return the names held under a value."""
+        return self._names.get((index, value), {})
+
+    def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
+        """Enter a name under all its keys."""
+        for key in keys:
+            self._names.setdefault(key, {})[name] = None
+
+    def remove(self, name: Name, keys: Iterable[IndexKey]) -> None:
+        """Remove a name from all its keys."""
+        for key in keys:
+            names = self._names[key]
+            del names[name]
+            if not names:
+                del self._names[key]

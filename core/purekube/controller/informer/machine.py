@@ -25,11 +25,15 @@ import attrs
 from purekube.apimachinery.errors import Expired, Forbidden, KindMissing, OperatorError, Unavailable
 from purekube.apimachinery.manifest import metadata
 from purekube.controller.informer.messages import (
+    DEFAULT_POLICY,
     Advance,
     BufferPage,
     DiscardPages,
     InformerEffect,
     InformerEvent,
+    InformerPhase,
+    InformerPolicy,
+    InformerState,
     ListFailed,
     OpenStream,
     PageRead,
@@ -48,7 +52,6 @@ from purekube.controller.informer.messages import (
     WakeRequested,
     WentQuiet,
 )
-from purekube.controller.informer.state import DEFAULT_POLICY, InformerPhase, InformerPolicy, InformerState
 from purekube.controller.informer.store import older
 from purekube.ports import WatchEvent, WatchEventType
 

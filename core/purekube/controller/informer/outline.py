@@ -1,16 +1,12 @@
-"""Outlines of large objects: enough to find and report one in the store, with a hash of the rest (RUN-11).
-
-They bound the memory of a process by the number of objects, not by their size: 500 instances whose values are half a
-megabyte each are legal. Decisions need such an object whole, and read it live before they act on it.
-"""
+"""Outlines of large objects and the decoding of a few fields: enough to find and report an object (RUN-11)."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.nesting import UNREADABLE, too_deep
 
 OUTLINE: Final = "vworkspace.io/outline"
@@ -62,3 +58,70 @@ def _small(members: Any, largest: int) -> dict[str, Any]:
         return {}
     small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}
     return dict(list(small.items())[:_MOST_MEMBERS])
+
+
+class _Owner(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _Meta(msgspec.Struct):
+    namespace: str | None = None
+    generation: int = 0
+    deletionTimestamp: str | None = None
+    ownerReferences: list[_Owner] | None = None
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    observedGeneration: int = 0
+    conditions: list[_Condition] | None = None
+
+
+class _WithOwners(msgspec.Struct):
+    metadata: _Meta
+
+
+class _WithStatus(msgspec.Struct):
+    metadata: _Meta
+    status: _Status | None = None
+
+
+_decode_owners = msgspec.json.Decoder(_WithOwners).decode
+_decode_status = msgspec.json.Decoder(_WithStatus).decode
+
+
+def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
+    """Yield the owners of `kind` that an object names; none if its metadata is malformed."""
+    try:
+        meta = _decode_owners(raw).metadata
+    except msgspec.ValidationError:
+        return
+    namespace = meta.namespace if kind.namespaced else None
+    for owner in meta.ownerReferences or ():
+        if owner.kind == kind.kind and owner.apiVersion.rpartition("/")[0] == kind.group:
+            yield ObjectRef(kind, namespace, owner.name)
+
+
+def is_in_progress(raw: bytes) -> bool:
+    """Report whether a controller has yet to give its verdict on this version of the object, by the common conditions.
+
+    There is no verdict if Ready is missing or Unknown, if the status is of an older generation, or next to
+    Reconciling=True. An object that is being deleted, or whose status is malformed, is not in progress.
+    """
+    try:
+        partial = _decode_status(raw)
+    except msgspec.ValidationError:
+        return False
+    if partial.metadata.deletionTimestamp is not None:
+        return False
+    status = partial.status or _Status()
+    conditions = {condition.type: condition.status for condition in status.conditions or ()}
+    if conditions.get("Reconciling") == "True" or conditions.get("Ready") not in ("True", "False"):
+        return True
+    return status.observedGeneration != partial.metadata.generation

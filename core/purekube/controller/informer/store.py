@@ -15,8 +15,16 @@ import msgspec
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.nesting import UNREADABLE
-from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.informer.index import Indexer, IndexKey, Name, SecondaryIndex, keys_of, owner_uids
+from purekube.controller.informer.changes import (
+    CacheChange,
+    ChangeType,
+    Indexer,
+    IndexKey,
+    Name,
+    SecondaryIndex,
+    keys_of,
+    owner_uids,
+)
 from purekube.controller.informer.outline import outline_of
 
 _LEVEL = 1

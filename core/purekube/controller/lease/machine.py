@@ -29,10 +29,12 @@ from purekube.controller.lease.messages import (
     End,
     LeaderObserved,
     LeadershipLost,
+    LeaseContext,
     LeaseEffect,
     LeaseEvent,
     LeaseRead,
     LeaseRequestFailed,
+    LeaseState,
     LeaseWritten,
     OpenFence,
     PeersRead,
@@ -41,14 +43,21 @@ from purekube.controller.lease.messages import (
     ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
+    Role,
     SetTimer,
     ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
-from purekube.controller.lease.peers import Disagreement, shard_count_of
-from purekube.controller.lease.record import LeasePolicy, acquired, holder_of, lease_duration, released
-from purekube.controller.lease.state import LeaseContext, LeaseState, Role
+from purekube.controller.lease.record import (
+    Disagreement,
+    LeasePolicy,
+    acquired,
+    holder_of,
+    lease_duration,
+    released,
+    shard_count_of,
+)
 
 LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 

@@ -7,7 +7,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, ObjectRef, metadata
 from purekube.controller.informer.changes import CacheChange, ChangeType
-from purekube.controller.informer.partial_decode import is_in_progress, owners
+from purekube.controller.informer.outline import is_in_progress, owners
 from purekube.controller.queue.workqueue import Priority
 
 PROGRESS_SECONDS = 1.0

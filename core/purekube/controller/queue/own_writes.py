@@ -1,27 +1,142 @@
-"""Suppression of watch events that only show a key its own writes (RUN-3).
+"""A queue's own writes: unseen by the cache yet, shown by a watch event, or repeated in a hot loop (RUN-3)."""
 
-A pass takes the server's answer to each of its writes into its snapshot. So when it ends at the fixed point, the watch
-events of exactly these resourceVersions bring nothing new. Every other event does, even a later version of the same
-object.
-
-Guarantees
-    A change that is not an answer to one of the key's own writes always wakes the key, whether it comes before,
-    during or after the pass.
-    The event of a write may come before its answer: events during a pass are judged when the pass ends.
-    Of each key only the writes of its last pass and the events during it are remembered.
-"""
-
-from collections.abc import Hashable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
-from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.queue.read_your_writes import ObjectVersion
+from purekube.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path
+from purekube.controller.backoff import Backoff
 from purekube.controller.queue.workqueue import Priority
 
 K = TypeVar("K", bound=Hashable)
+
+
+@attrs.frozen
+class HotLoopEvidence:
+    """Evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
+
+    A repeat is a flap, or a fight with another writer.
+    """
+
+    writes: int
+    repeats: int
+    window: float
+
+
+def fingerprint(status: Manifest) -> str:
+    """Return a hash of the conditions in a manifest's status, without their times and messages."""
+    conditions = get_path(status, "status", "conditions") or ()
+    return content_hash([[condition["type"], condition["status"], condition["reason"]] for condition in conditions])
+
+
+class HotLoopDetector(Generic[K]):
+    """Detector of hot loops that remembers the status writes of the last `window` seconds.
+
+    A key is hot at `repeats` writes of a status that was written before within the window, or at `writes` of any kind
+    (a status that contains a clock). It is reported once, then counted again from zero. Another `generation` restarts
+    the count too: then people, or another controller, keep the object changing.
+    """
+
+    def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
+        self._window = window
+        self._repeats = repeats
+        self._writes = writes
+        self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
+
+    def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
+        """Record one write of a status with this fingerprint; return the finding if it makes the key hot."""
+        history = self._recent(key, now)
+        if history and history[-1][2] != generation:
+            history.clear()
+        history.append((now, fingerprint, generation))
+        repeats = len(history) - len({written for _, written, _ in history})
+        if repeats < self._repeats and len(history) < self._writes:
+            return None
+        del self._history[key]
+        return HotLoopEvidence(len(history), repeats, self._window)
+
+    def _recent(self, key: K, now: float) -> deque[tuple[float, str, int]]:
+        """Return the key's writes within the window, and forget older ones of every key."""
+        horizon = now - self._window
+        while self._history and next(iter(self._history.values()))[-1][0] < horizon:
+            self._history.popitem(last=False)
+        history = self._history.setdefault(key, deque())
+        self._history.move_to_end(key)
+        while history and history[0][0] < horizon:
+            history.popleft()
+        return history
+
+
+ObjectVersion: TypeAlias = tuple[ObjectRef, str]
+"""An object and the resourceVersion that the server answered to a write of it."""
+
+HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
+"""A function that reports whether the cache holds an object at that resourceVersion or a later one."""
+
+_CHECKS = Backoff(base=0.05, cap=1.6)
+"""Backoff between two checks of the cache, at half of the ceiling: 50 to 800 ms. It needs no jitter, since only one
+
+process reads the cache.
+"""
+
+
+@attrs.frozen
+class _Unseen:
+    versions: dict[ObjectRef, str]
+    until: float
+    checks: int = 0
+
+
+class PendingWrites(Generic[K]):
+    """The writes of each key that the cache has not shown yet.
+
+    `timeout` is how many seconds after its last write a key waits for the cache; then its objects must be read live.
+    Only the latest write of each object counts.
+    """
+
+    def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:
+        self._seen = seen
+        self._timeout = timeout
+        self._unseen: dict[K, _Unseen] = {}
+
+    def record(self, key: K, now: float, written: Iterable[ObjectVersion]) -> None:
+        """Record writes made for a key."""
+        versions = dict(written)
+        if versions:
+            before = self._unseen.get(key)
+            self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
+
+    def unseen(self, key: K) -> tuple[ObjectRef, ...]:
+        """Return the objects that the cache must still see before the key may be decided; empty if it may."""
+        pending = self._unseen.get(key)
+        if pending is None:
+            return ()
+        versions = {ref: version for ref, version in pending.versions.items() if not self._seen(ref, version)}
+        if not versions:
+            del self._unseen[key]
+            return ()
+        self._unseen[key] = attrs.evolve(pending, versions=versions)
+        return tuple(versions)
+
+    def next_check(self, key: K, now: float) -> float | None:
+        """Return the seconds until the next check of the cache, None if the timeout is over and a live read is due."""
+        pending = self._unseen[key]
+        if now >= pending.until:
+            return None
+        self._unseen[key] = attrs.evolve(pending, checks=pending.checks + 1)
+        return _CHECKS.delay(pending.checks + 1, jitter=0.0)
+
+    def is_waiting(self, key: K) -> bool:
+        """Report whether the key's turn has come and it waits for the cache."""
+        pending = self._unseen.get(key)
+        return pending is not None and pending.checks > 0
+
+    def forget(self, key: K) -> None:
+        """Forget the key's writes, since its objects were read live."""
+        self._unseen.pop(key, None)
 
 
 class EventOrigin(Enum):

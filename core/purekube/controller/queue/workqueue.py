@@ -26,7 +26,7 @@ from typing import Final, Generic, TypeVar, assert_never
 import attrs
 
 from purekube.controller.backoff import Backoff, jitter_of
-from purekube.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Requeue, RequeuePace
+from purekube.controller.decision import REFUSED_SECONDS, SLOW_SECONDS, Requeue, RequeuePace
 
 K = TypeVar("K", bound=Hashable)
 

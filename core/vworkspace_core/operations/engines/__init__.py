@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
-from purekube.readiness.table import RULES, ReadinessRule
+from purekube.readiness.generic import RULES, ReadinessRule
 from vworkspace_core.api.operation import EngineName
 from vworkspace_core.operations.contract import Engine
 

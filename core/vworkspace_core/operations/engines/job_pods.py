@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
-from purekube.apimachinery.resources import CORE_EVENT, POD
+from purekube.apimachinery.resources import CORE_EVENT, POD, Access
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.remedies import account_remedy
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, EngineStatus, Listing, Objects, Progress, Row

@@ -7,7 +7,6 @@ Only the deadline is. Ready counts only when the content that the snapshot names
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.access import Access
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.problems import Problem
 from purekube.apimachinery.resources import (
@@ -15,6 +14,7 @@ from purekube.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
     VOLUME_SNAPSHOT_CONTENT,
+    Access,
 )
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import Operation, OperationType

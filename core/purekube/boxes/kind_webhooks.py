@@ -1,10 +1,4 @@
-"""The checks of a box's objects that no CRD can make: rules that read more than a CRD shows them, and computed fields
-(PH-8). The admission webhooks carry them out.
-
-Guarantees
-    Pure. An object that is being deleted is let through. A rule with `oldSelf` is evaluated on updates only. An
-    expression that cannot be evaluated refuses the object and is named: no half-filled object is stored.
-"""
+"""The webhooks of a box's kind: checks, computed fields and conversions that no CRD can hold (PH-6, PH-8)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,11 +7,14 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.problems import Problem
-from purekube.boxes.box import Box, CompiledMutation
+from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
 from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.model import KeptIn
 from purekube.boxes.schemas import CrdVersions, KnownKind
+from purekube.boxes.templates import Template
 from purekube.cel import CelError, Environment, Program, compile_expression
 from purekube.cel.values import ABSENT
+from purekube.versions import Conversion, Convert, Converter
 
 Patch = list[dict[str, Any]]
 
@@ -139,3 +136,50 @@ class WebhookDuties:
         parts = [f"conversion of {', '.join(self.versions)}"] if self.versions else []
         parts += [f"{self.rules} rule{'' if self.rules == 1 else 's'}"] if self.rules else []
         return ", ".join([*parts, *([f"filling in {', '.join(self.fields)}"] if self.fields else [])])
+
+
+def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:
+    """Return the converter of a box's kind; None if the box declares no other version. `crd` is the box's."""
+    spokes = [version for version in box.versions if not version.is_storage]
+    if not spokes:
+        return None
+    known = CrdVersions.of(box.crd) if crd is None else crd
+    schemas = {name: kind.schema for name, kind in known.kinds.items() if kind.schema is not None}
+    conversions = (_conversion(version) for version in spokes)
+    return Converter.of(box.kind.group, box.kind.kind, known.storage, *conversions, schemas=schemas)
+
+
+def _conversion(version: CompiledVersion) -> Conversion:
+    keeps = version.keeps is KeptIn.ANNOTATION
+    return Conversion(version.name, _filling("old", version.up), _filling("self", version.down), keeps=keeps)
+
+
+def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
+    """Return a function that sets fields of an object; the other version's schema then prunes it.
+
+    Raises ExpressionFailure.
+    """
+
+    def convert(manifest: Manifest) -> dict[str, Any]:
+        found: dict[str, Any] = dict(manifest)
+        values = [(steps, template.render({variable: manifest})) for steps, template in fields.items()]
+        for steps, value in values:
+            _put(found, steps, value)
+        return found
+
+    return convert
+
+
+def _put(target: dict[str, Any], steps: Sequence[str], value: Any) -> None:
+    """Set a field, or remove it if it has no value."""
+    for step in steps[:-1]:
+        below = target.get(step)
+        if not isinstance(below, dict):
+            if value is ABSENT:
+                return
+            below = target[step] = {}
+        target = below
+    if value is ABSENT:
+        target.pop(steps[-1], None)
+    else:
+        target[steps[-1]] = value

@@ -1,16 +1,4 @@
-"""The choice of Kubernetes Events to write: repeats grow a series, and no object floods its namespace (RUN-5).
-
-A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` the next write; report
-its result with `wrote` or `failed`.
-
-Guarantees
-    An event that differs from an earlier Event only in time raises that Event's `series`, if the last repeat is less
-    than six minutes ago.
-    In any time T, at most 25 writes and one for each five minutes of T concern one object; five of the 25 are reserved
-    for new Events, so that repeats do not suppress them.
-    No repeat is lost: a count that could not be written yet is written later.
-    Bounded: at most `most` series and objects are remembered, and what has to be forgotten is counted.
-"""
+"""The choice of Kubernetes Events to write: repeats grow a series, and no object floods its namespace (RUN-5)."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -20,9 +8,84 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import ObjectRef
-from purekube.controller.events.manifest import event_manifest, event_ref, note_of, series_of
+from purekube.apimachinery.manifest import ObjectRef, content_hash
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import EVENT
+from purekube.apimachinery.secret_material import shown
+from purekube.apimachinery.timestamps import microtime
 from purekube.ports import KubernetesEvent
+
+LONGEST_NOTE: Final = 1024
+"""In bytes of UTF-8: the API server counts these, although its error message says characters."""
+
+_LONGEST_WORD: Final = 128
+_CONTROLLER: Final = "vworkspace.io/operator"
+_MOST: Final = 2**31 - 1
+
+
+def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectRef:
+    """Return a unique reference for the Event, in its object's namespace, or in `default` for cluster-scoped ones."""
+    ref = event.regarding
+    unique = content_hash(
+        [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
+    )
+    return ObjectRef(EVENT, ref.namespace or "default", f"{bounded_name(ref.name, 220)}.{unique}")
+
+
+def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, first: datetime) -> dict[str, Any]:
+    """Build the manifest of an Event that occurred once at `first`; its note fits. `instance` names the process."""
+    about = event.regarding
+    regarding = {"apiVersion": about.kind.api_version, "kind": about.kind.kind, "name": about.name}
+    if about.namespace:
+        regarding["namespace"] = about.namespace
+    if event.regarding_uid:
+        regarding["uid"] = event.regarding_uid
+    return {
+        **EVENT.manifest(ref.name, ref.namespace),
+        "eventTime": microtime(first),
+        "reportingController": _CONTROLLER,
+        "reportingInstance": bounded_name(instance, _LONGEST_WORD),
+        "action": event.action,
+        "reason": event.reason,
+        "regarding": regarding,
+        "note": event.note,
+        "type": event.type,
+    }
+
+
+def series_of(count: int, last: datetime) -> dict[str, Any]:
+    """Return the `series` of a repeated Event: how often it occurred, at least twice, and when last."""
+    return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
+
+
+def note_of(text: str) -> str:
+    """Return `text` without secrets, cut to the longest note between two characters."""
+    raw = shown(text, 4 * LONGEST_NOTE).encode("utf-8", "replace")
+    if len(raw) <= LONGEST_NOTE:
+        return raw.decode()
+    return raw[: LONGEST_NOTE - len("…".encode())].decode("utf-8", "ignore") + "…"
+
+
+class Once:
+    """The last message of each subject, for at most `most` subjects."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._said: OrderedDict[str, str] = OrderedDict()
+
+    def first(self, subject: str, said: str) -> bool:
+        """Remember the subject's message and report whether it differs from the one before."""
+        before = self._said.get(subject)
+        self._said[subject] = said
+        self._said.move_to_end(subject)
+        if len(self._said) > self._most:
+            self._said.popitem(last=False)
+        return before != said
+
+    def forget(self, subject: str) -> bool:
+        """Forget the subject's last message and report whether there was one."""
+        return self._said.pop(subject, None) is not None
+
 
 _BURST: Final = 25.0
 _FOR_NEWS: Final = 5.0

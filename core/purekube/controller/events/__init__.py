@@ -1,1 +1,0 @@
-"""Kubernetes Events: which are written, and how."""

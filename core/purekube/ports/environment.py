@@ -1,0 +1,52 @@
+"""The ports for time, random text and Kubernetes Events (RUN-5)."""
+
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+
+
+class Clock(Protocol):
+    """Time as a port: real in production, virtual in simulations."""
+
+    def now(self) -> datetime:
+        """Return the wall time, timezone-aware UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go backwards."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend for `seconds`."""
+        ...
+
+
+class Entropy(Protocol):
+    """A source of random text, good enough for passwords."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Return `length` characters, each drawn from `alphabet` with equal chance. It raises nothing."""
+        ...
+
+
+@attrs.frozen
+class KubernetesEvent:
+    """A Kubernetes Event to write: the object it is about, what happened, and our action (RUN-5)."""
+
+    regarding: ObjectRef
+    regarding_uid: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class EventSink(Protocol):
+    """A receiver of Kubernetes Events. Never raises: an event that cannot be written is counted and dropped."""
+
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Publish one event."""
+        ...
