@@ -84,6 +84,8 @@ def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str
         f"--initial-advertise-peer-urls={joins}",
         f"--initial-cluster=default={joins}",
         "--unsafe-no-fsync",
+        # etcd's 2 GB are full after that many revisions, and kube-apiserver compacts them every 5 minutes only.
+        f"--quota-backend-bytes={8 * 1024**3}",
     ]
 
 

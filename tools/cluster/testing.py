@@ -1,5 +1,6 @@
 """The tests of `make test-cluster`: a run of pytest for each kind of server, with a folder for its temporary files."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+import pytest
 
 from tools.cluster import strays
 from tools.cluster.build import Say, build
@@ -56,7 +59,8 @@ def _workers() -> int:
 class _Run:
     """One run of pytest, which ends with the block, as does everything that it has started.
 
-    With `later` its output is shown at its end.
+    With `later` its output is shown at its end. Tests that failed are run once more, one after the other: real
+    controllers have races of their own. A test that fails twice is red; one that passes then is named.
     """
 
     def __init__(
@@ -73,14 +77,19 @@ class _Run:
         self._folder = tempfile.TemporaryDirectory(prefix="vw-tests-", ignore_cleanup_errors=True)
         self._log = Path(self._folder.name, "pytest.log") if later else None
         count = _workers() if workers is None else workers
-        command = [sys.executable, "-m", "pytest", f"--numprocesses={count}", "--dist=worksteal", "--durations=10"]
-        with (self._log or Path(os.devnull)).open("wb") as log:
-            self._process = subprocess.Popen(
-                [*command, *arguments],
-                env={**os.environ, **_environment(programs, cluster), "TMPDIR": self._folder.name},
+        self._command = [sys.executable, "-m", "pytest", "--durations=10", *arguments]
+        self._command += ["-o", f"cache_dir={Path(self._folder.name, 'cache')}"]
+        self._environment = {**os.environ, **_environment(programs, cluster), "TMPDIR": self._folder.name}
+        self._process = self._start(f"--numprocesses={count}", "--dist=worksteal")
+
+    def _start(self, *options: str) -> "subprocess.Popen[bytes]":
+        with (self._log or Path(os.devnull)).open("ab") as log:
+            return subprocess.Popen(
+                [*self._command, *options],
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
-                stdout=log if later else None,
-                stderr=subprocess.STDOUT if later else None,
+                stdout=log if self._log else None,
+                stderr=subprocess.STDOUT if self._log else None,
             )
 
     def __enter__(self) -> Self:
@@ -94,11 +103,20 @@ class _Run:
 
     def wait(self, say: Say) -> int:
         """Wait for its end; return the exit status."""
-        status = self._process.wait()
+        status, again = self._process.wait(), ""
+        if status == pytest.ExitCode.TESTS_FAILED:
+            again = f" at a second attempt: {', '.join(self._failed())}"
+            self._process = self._start("--numprocesses=0", "--last-failed")
+            status = self._process.wait()
         if self._log is not None:
             say(self._log.read_text(encoding="utf-8", errors="replace"))
-        say(f"{self._name}: {time.monotonic() - self._began:.0f} s, exit status {status}")
+        say(f"{self._name}: {time.monotonic() - self._began:.0f} s, exit status {status}{again}")
         return status
+
+    def _failed(self) -> Sequence[str]:
+        """Return the tests that failed, as pytest's cache has them."""
+        found: Mapping[str, bool] = json.loads(Path(self._folder.name, "cache/v/cache/lastfailed").read_bytes())
+        return sorted(found)
 
 
 def _environment(programs: Path, cluster: Cluster | None) -> Mapping[str, str]:
