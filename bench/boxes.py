@@ -40,7 +40,7 @@ from purekube.boxes.decide import BoxContext, composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from purekube_run.boxes.load import load_box, runnable
-from purekube_run.simulation.world import BoxWorld
+from purekube_run.simulation.box_world import BoxWorld
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
 CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"
@@ -53,38 +53,42 @@ PATIENCE: Final = 600.0
 # --- in this process --------------------------------------------------------------------------------------------------
 
 
-def settled_world() -> BoxWorld:
-    """Return a world in memory, on a virtual clock, with a WebApp that has become Ready."""
+@contextmanager
+def settled_world() -> Iterator[BoxWorld]:
+    """Yield a world in memory, on a virtual clock, with a WebApp that has become Ready."""
     (box,) = runnable([load_box(str(FILE))])
-    world = BoxWorld(box)
-    world.create({**box.kind.manifest("web", SPACE), "spec": SPEC}, box.kind)
-    world.settle()
-    assert "Ready=True" in world.timeline[-1], world.timeline
-    return world
+    with BoxWorld(box) as world:
+        world.create({**box.kind.manifest("web", SPACE), "spec": SPEC}, box.kind)
+        world.settle()
+        assert "Ready=True" in world.timeline[-1], world.timeline
+        yield world
 
 
 def decisions() -> None:
     """Measure decisions about a settled object in processor time, and print how it became settled."""
+    with settled_world() as world:
+        _decisions(world)
 
-    world = settled_world()
+
+def _decisions(world: BoxWorld) -> None:
     manifest = world.get(ObjectRef(world.box.kind, SPACE, "web"))
     assert manifest is not None
     parent = composite_of(world.box).read(manifest)
-    observed = run_sync(observe_live(world.faults, composite_of(world.box), parent))
+    observed = run_sync(observe_live(world.admin, composite_of(world.box), parent))
     samples = []
     for _ in range(5):
         before = time.process_time()
         for _ in range(400):
-            decision = decide(world.box, parent, observed, BoxContext(world.now))
+            decision = decide(world.box, parent, observed, BoxContext(world.now()))
         samples.append(400 / (time.process_time() - before))
     assert not decision.applies
     print(line("settled decisions of a box with 5 resources", samples, "a second", "2,500"))
     statuses = sum("status:" in entry for entry in world.timeline)
     told = f"{world.writes} writes from creation to Ready, {statuses} of them statuses as pods and addresses come"
     print(f"{told}; one after the other, simulated pods a second apart")
-    writes, passed = world.writes, world.now
-    world.pass_time(3600)
-    print(f"writes in an hour when settled: {world.writes - writes} ({(world.now - passed).total_seconds():.0f} s)")
+    writes, passed = world.writes, world.seconds
+    world.run(3600)
+    print(f"writes in an hour when settled: {world.writes - writes} ({world.seconds - passed:.0f} s)")
 
 
 def check(folder: Path) -> None:

@@ -7,10 +7,10 @@ from functools import partial
 
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_run.simulation.connection import ObservedWrite
-from vworkspace_app.simulation.laws import Laws
-from vworkspace_app.simulation.run import SimulationOutcome, perform
-from vworkspace_app.simulation.script import draw
-from vworkspace_app.simulation.shrinking import shrink
+from purekube_run.simulation.laws import Laws
+from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.shrinking import shrink
+from vworkspace_app.simulation.run import draw, perform
 from vworkspace_app.simulation.world import SimulatedWorld
 
 SEED = 7

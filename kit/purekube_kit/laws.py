@@ -23,7 +23,7 @@ from purekube_kit.fake import FakeCluster, HotLoop
 from purekube_kit.process import Runnable
 from purekube_kit.purity import AskedTwice
 from purekube_kit.record import Write
-from purekube_run.simulation import laws as of_boxes
+from purekube_run.simulation import box_laws as of_boxes
 from purekube_run.simulation.cluster import condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm
 from purekube_run.simulation.stable_parts import stable_parts_of

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.composites.composite import Composite
-from purekube.ports import Clock, KubeApi
+from purekube.ports import Clock, KubeApi, KubeTransport
 from purekube.reconcilers import Controller, PureReconciler, Resource
 from purekube.reconcilers.controllers import status_writer_of
 from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
@@ -21,6 +21,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import bind
 from purekube_run.reconcilers.extensions import ExtensionManager
+from purekube_run.simulation.extension_replica import Extending
 from purekube_run.simulation.faults import Crash, Fault, FaultyKube, Schedule, Told, WatchFaults
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
@@ -95,16 +96,25 @@ class Process:
         return self._api
 
     def _manager(self, events: BackgroundEvents) -> ExtensionManager:
-        composites = [
-            _composite(runnable) for runnable in self._runnables if isinstance(runnable, Box | PureReconciler)
-        ]
-        controllers = [runnable for runnable in self._runnables if not isinstance(runnable, Box | PureReconciler)]
-        made = (bind(controller, self._kube) for controller in controllers)
-        refuse_shared_kinds(composites, (writer for one in made if (writer := status_writer_of(one)) is not None))
-        options = ManagerOptions(Random(0).random, entropy=_SameText())
+        extending = extending_of(self._runnables)
+        options = ManagerOptions(Random(0).random, entropy=extending.entropy)
         return ExtensionManager(
-            self._kube, self._clock, events, options, composites=composites, controllers=controllers
+            self._kube,
+            self._clock,
+            events,
+            options,
+            composites=extending.composites,
+            controllers=extending.controllers,
         )
+
+
+def extending_of(runnables: Sequence[Runnable]) -> Extending:
+    """Return what a process of these runs. Raises CommandError for some that cannot run together."""
+    composites = [_composite(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
+    controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
+    made = (bind(controller, KubeApi(cast("KubeTransport", None))) for controller in controllers)
+    refuse_shared_kinds(composites, (writer for each in made if (writer := status_writer_of(each)) is not None))
+    return Extending(composites, controllers, field_manager=INSTANCE, entropy=_SameText())
 
 
 def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:

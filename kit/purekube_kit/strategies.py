@@ -14,8 +14,8 @@ from purekube.apimachinery.structuring import unstructure
 from purekube.boxes.schemas import CrdVersions
 from purekube.reconcilers import Object, Resource
 from purekube.schema import Schema
-from purekube_run.simulation.data_source import DataSource, Seeded
-from purekube_run.simulation.examples import Examples, NoExample
+from purekube_run.examples.data_source import DataSource, Seeded
+from purekube_run.examples.examples import Examples, NoExample
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")

@@ -109,7 +109,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
         self._elapsed = 0.0
-        self._start = start
+        self.start = start
+        """The wall time at which the loop was created."""
         self._in_threads = 0
         self.at_rest: Callable[[], bool] = lambda: False
         selector = _JumpingSelector()
@@ -129,7 +130,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def now(self) -> datetime:
         """Return the virtual wall time."""
-        return self._start + timedelta(seconds=self._elapsed)
+        return self.start + timedelta(seconds=self._elapsed)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts

@@ -78,6 +78,12 @@ class ControllerManager:
         """Report whether keys of more than background priority wait for a worker."""
         return any(runner.pool.is_backlogged for runner in self.runners)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Report whether every cache has synced and no key waits, not even for its time."""
+        synced = all(informer.has_synced for informer in self.informers)
+        return synced and not any(pool.has_keys for pool in self.worker_pools.values())
+
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
         """Request a reconcile by the controller of that name; ignored while this process does not lead."""
         for runner in self.runners:

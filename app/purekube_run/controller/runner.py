@@ -32,8 +32,8 @@ class ManagerOptions:
     """Options of every controller of a process.
 
     `random` gives numbers in [0, 1) for jitter, `entropy` generates secrets. `observer` returns the observer of a
-    controller's reconciles, whose ids begin with `run_id`. Each of several shards reconciles the objects in its own
-    namespaces. With `namespaces`, composites watch only these.
+    controller's reconciles, whose ids begin with `run_id`; `concluded` gets the result of each pass. Each of several
+    shards reconciles the objects in its own namespaces. With `namespaces`, composites watch only these.
     """
 
     random: Callable[[], float]
@@ -43,6 +43,7 @@ class ManagerOptions:
     shard: Shard = WHOLE
     entropy: Entropy = attrs.field(factory=SystemEntropy)
     namespaces: tuple[str, ...] = ()
+    concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
 
 
 class Runner:
@@ -54,6 +55,7 @@ class Runner:
         self.controller = controller
         self._clock = clock
         self._leading = False
+        self._concluded = options.concluded
         self._reports = StatusReports(controller, api, clock, events, on_write=self._record_write)
         self.pool = WorkerPool(
             self._reconcile,
@@ -116,7 +118,7 @@ class Runner:
             return ReconcileResult(requeue=Requeue.SLOW)
         result = await self.controller.reconciler.reconcile(key, stored, partial(self._record_write, key))
         await self._reports.report_conflict(key, result)
-        log_pass(key, result)
+        self._concluded(key, result)
         return result
 
     def _record_write(self, key: ObjectRef, written: ObjectVersion) -> None:

@@ -166,6 +166,16 @@ class WorkerPool:
         """Report whether keys of more than background priority wait for a worker."""
         return self._queue.is_backlogged
 
+    @property
+    def has_keys(self) -> bool:
+        """Report whether any key is waiting, also for its time, or being reconciled."""
+        stats = self._queue.stats
+        return bool(stats.delayed or stats.processing or any(stats.ready.values()))
+
+    def due_in(self, key: ObjectRef) -> float | None:
+        """Return the seconds until a key is reconciled in any case; None if it is not."""
+        return self._queue.due_in(key, self._clock.monotonic())
+
     def stats(self) -> WorkerPoolStats:
         """Return the counts at this moment."""
         return self._counters.stats(self._queue.stats)

@@ -5,19 +5,19 @@ for users' tests are built on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.downstream.crds import downstream_crds
-from kubelab.flux import FluxSimulator
+from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, Sleep, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.simulator import Simulator
-from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.ports import PatchType
@@ -25,7 +25,6 @@ from purekube.versions import Converter, answer_review
 from purekube_run.process.errors import CommandError
 from purekube_run.simulation.controllers import SimulatedControllers
 
-START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SOMEBODY: Final = "kubectl"
 """The field manager of objects that users write."""
 SIMULATED: Final = ("job", "workloads", "snapshot")
@@ -40,7 +39,7 @@ _CONVERSION: Final = {
 
 
 class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux if `flux`.
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, `flux` is how Flux behaves.
 
     `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
     """
@@ -49,24 +48,35 @@ class MemoryCluster:
         self,
         now: Callable[[], datetime],
         *,
+        seed: int = 0,
+        window: int = 10_000,
         simulated: Sequence[str] = SIMULATED,
-        flux: bool = False,
+        flux: FluxBehaviour | None = None,
         behaviour: DownstreamBehaviour | None = None,
         converters: Sequence[Converter] = (),
     ) -> None:
-        self._time = now
+        self.now = now
+        self._began = now()
         self._converters = converters
-        self.server = ApiServer(now=now, collects=True, ask=lambda webhook, review: answer_review(review, converters))
+        self.server = ApiServer(
+            now=now,
+            seed=seed,
+            window=window,
+            collects=True,
+            ask=lambda webhook, review: answer_review(review, converters),
+        )
         self.admin = InProcessKube(self.server)
         api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
         self.workloads = DownstreamSimulator(api, behaviour, names=simulated)
-        simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
+        self.flux = None if flux is None else FluxSimulator(api, flux)
+        simulators: Sequence[Simulator] = (self.workloads, *([] if self.flux is None else [self.flux]))
         self.controllers = SimulatedControllers(api, simulators, now)
         """The simulated controllers; `work` lets them do what is due."""
-        self._has_flux = flux
         self.timeline: list[str] = []
         self.namespace_labels: Mapping[str, str] = {}
         """The labels of namespaces that are created because an object needs them."""
+        self.makes_namespaces = True
+        """Whether a namespace is created because an object needs it."""
         self._simulated = tuple(simulated)
 
     def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
@@ -77,7 +87,7 @@ class MemoryCluster:
         """Create CRDs, and those of the simulated controllers that are still missing then."""
         for definition in definitions:
             self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
-        flux = flux_crds() if self._has_flux else ()
+        flux = () if self.flux is None else flux_crds()
         for definition in (*downstream_crds(self._simulated), *flux):
             if not self.is_defined(definition["metadata"]["name"]):
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
@@ -116,23 +126,27 @@ class MemoryCluster:
         except NotFound:
             return None
 
-    def all_of(self, kind: Kind) -> Sequence[Manifest]:
+    def objects(self, kind: Kind) -> Sequence[Manifest]:
         """Return all objects of a kind; none if it is not served."""
         try:
             return run_sync(self.admin.list(kind)).items
-        except OperatorError:
+        except KindMissing:
             return ()
 
     # --- actions of users ---------------------------------------------------------------------------------------------
 
-    def create(self, manifest: Manifest, kind: Kind) -> Manifest:
+    def create(self, manifest: Manifest, kind: Kind, manager: str = SOMEBODY) -> Manifest:
         """Create an object as a user, and its namespace if that is missing. Raises errors of the port."""
         namespace = metadata(manifest).get("namespace")
-        if kind.namespaced and namespace and self.get(ObjectRef(NAMESPACE, None, namespace)) is None:
-            meta = {"name": namespace, "labels": dict(self.namespace_labels)}
-            made = {**NAMESPACE.manifest(namespace), "metadata": meta}
+        if kind.namespaced and namespace and self.makes_namespaces:
+            self.have_namespace(namespace)
+        return run_sync(self.admin.create(manifest, kind=kind, field_manager=manager))
+
+    def have_namespace(self, name: str) -> None:
+        """Create a namespace if it is missing."""
+        if self.get(ObjectRef(NAMESPACE, None, name)) is None:
+            made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(self.namespace_labels)}}
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
-        return run_sync(self.admin.create(manifest, kind=kind, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
         """Change an object by a merge patch as a user. Raises errors of the port."""
@@ -146,7 +160,7 @@ class MemoryCluster:
 
     def say(self, what: str) -> None:
         """Add a line to the timeline."""
-        self.timeline.append(f"{(self._time() - START).total_seconds():8.1f} s  {what}")
+        self.timeline.append(f"{(self.now() - self._began).total_seconds():8.1f} s  {what}")
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:

@@ -5,27 +5,23 @@ to its next request that matches. No request of a dead replica arrives.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import attrs
 
 from kubelab.clock import VirtualTimeLoop
-from kubelab.inprocess import InProcessKube
-from kubelab.model.calls import Caller
 from kubelab.model.failure import expired
-from kubelab.server import ApiServer
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.errors import OperatorError, Stale, Unavailable
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
+from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults
 
-_NEAR: Final = (0.001, 0.008)
-"""Seconds between a replica and the API server, at least and at most."""
 _GIVES_UP: Final = 10.0
 """Seconds after which a request without an answer fails."""
 
@@ -55,6 +51,22 @@ class WatchTrouble(StrEnum):
 
 _CRASHES: Final = (Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER)
 _GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
+
+
+class SlowAnswer(BaseException):
+    """The fault of an answer that arrives late: no error of the caller."""
+
+
+_FAULTS: Final[Mapping[Trouble, Fault]] = {
+    Trouble.CRASH_BEFORE: Fault(Crash(Trouble.CRASH_BEFORE.value)),
+    Trouble.CRASH_AFTER: Fault(Crash(Trouble.CRASH_AFTER.value), after=True),
+    Trouble.UNAVAILABLE: Fault(Unavailable("Internal error occurred: etcdserver: leader changed", status=500)),
+    Trouble.LOST_ANSWER: Fault(Unavailable("no answer"), after=True),
+    Trouble.TOO_MANY: Fault(Unavailable("too many requests", status=429, retry_after=3.0, may_have_happened=False)),
+    Trouble.STALE: Fault(Stale("Operation cannot be fulfilled: the object has been modified")),
+    Trouble.SLOW: Fault(SlowAnswer(), after=True),
+    Trouble.GARBAGE: Fault(Unavailable("the answer is not the JSON of an API server")),
+}
 
 
 @attrs.define
@@ -98,15 +110,30 @@ class _OpenWatch:
     late_until: float = 0.0
 
 
-@attrs.define(eq=False)
-class Link:
-    """The life of a replica and the state of its network, which both of its connections share."""
+class Troubled(Protocol):
+    """A process whose requests and watches have faults."""
 
     name: str
-    random: Random
-    die: Callable[[str], None]
-    now: Callable[[], float]
     disturbances: list[Disturbance]
+    schedule: Schedule
+    streams: WatchFaults
+
+    def kill(self, reason: str) -> None:
+        """End the process."""
+        ...
+
+
+@attrs.define(eq=False)
+class Link:
+    """One life of a process and the state of its network, which all of its connections share.
+
+    `latency` is the time in seconds of a request, at least and at most; None for none.
+    """
+
+    process: Troubled
+    random: Random
+    now: Callable[[], float]
+    latency: tuple[float, float] | None
     dead: bool = False
     cut_until: float = 0.0
     """The end of a partition from the API server."""
@@ -119,14 +146,29 @@ class Link:
 
     async def crash(self, reason: str) -> None:
         """End the process here."""
-        self.die(reason)
+        self.process.kill(reason)
         await asyncio.Event().wait()
 
-    async def travel(self, distance: tuple[float, float]) -> None:
+    async def travel(self, distance: tuple[float, float] | None) -> None:
         """Let a request take its time."""
         self.must_live()
-        await asyncio.sleep(self.random.uniform(*distance))
-        self.must_live()
+        if distance is not None:
+            await asyncio.sleep(self.random.uniform(*distance))
+            self.must_live()
+
+    async def suffer(self, fault: Fault) -> None:
+        """Let a fault happen. Raises its error, or ends the process."""
+        match fault.error:
+            case Crash() as crash:
+                await self.crash(str(crash) or "crash")
+            case SlowAnswer():
+                await self.travel((1.0, _GIVES_UP))
+            case error:
+                raise error
+
+    def opened(self, request: KubeRequest, stream: WatchStream) -> None:
+        """Note the stream of a watch that was opened."""
+        self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
         """Wait out a partition for as long as a client waits. Raises Unavailable."""
@@ -136,18 +178,18 @@ class Link:
             if self.now() < self.cut_until:
                 raise Unavailable("the API server does not answer", may_have_happened=False)
 
-    def take(self, request: KubeRequest) -> Trouble | None:
-        """Return the trouble of a request, and use it up."""
-        for at, ordered in enumerate(self.disturbances):
+    def take(self, request: KubeRequest) -> Fault | None:
+        """Return the fault of a request, and use it up."""
+        for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
                 continue
             if ordered.skip > 0:
                 ordered.skip -= 1
                 continue
-            del self.disturbances[at]
+            del self.process.disturbances[at]
             ordered.happened(str(request))
-            return ordered.trouble
-        return None
+            return _FAULTS[ordered.trouble]
+        return self.process.schedule(request)
 
     def partition(self, seconds: float) -> None:
         """Cut the replica off the API server: requests get no answer, and watches fall silent."""
@@ -175,22 +217,24 @@ class Link:
 
 
 class KubeConnection(KubeApi):
-    """The `KubeApi` of one replica. `before_write` is the fence; `on_write` gets every write that arrived."""
+    """The calls of one replica on `api`. `before_write` is the fence; `on_write` gets every write that arrived.
+
+    `version` returns the version of the API server's store.
+    """
 
     def __init__(
         self,
-        server: ApiServer,
-        caller: Caller,
+        api: KubeApi,
         link: Link,
         before_write: Callable[[], None],
         on_write: Callable[[ObservedWrite], None],
+        version: Callable[[], int] = lambda: 0,
     ) -> None:
-        api = InProcessKube(server, caller=caller, sleep=asyncio.sleep, on_open=self._opened)
         super().__init__(api.through(self._send, self._watch).transport)
-        self._server = server
         self._link = link
         self._before_write = before_write
         self._on_write = on_write
+        self._version = version
 
     async def __aenter__(self) -> Self:
         return self
@@ -204,72 +248,50 @@ class KubeConnection(KubeApi):
         link = self._link
         if request.writes:
             self._before_write()
-        await link.travel(_NEAR)
+        await link.travel(link.latency)
         await link.pass_partition()
-        trouble = link.take(request)
-        await self._before(trouble)
+        fault = link.take(request)
+        if fault is not None and not fault.after:
+            await link.suffer(fault)
         answer = await (self._recorded(request, proceed) if request.writes else proceed(request))
-        await self._after(trouble)
+        if fault is not None and fault.after:
+            await link.suffer(fault)
         return answer
 
-    async def _before(self, trouble: Trouble | None) -> None:
-        match trouble:
-            case Trouble.CRASH_BEFORE:
-                await self._link.crash(trouble.value)
-            case Trouble.UNAVAILABLE:
-                raise Unavailable("Internal error occurred: etcdserver: leader changed", status=500)
-            case Trouble.TOO_MANY:
-                raise Unavailable("too many requests", status=429, retry_after=3.0, may_have_happened=False)
-            case Trouble.STALE:
-                raise Stale("Operation cannot be fulfilled: the object has been modified")
-            case Trouble.GARBAGE:
-                raise Unavailable("the answer is not the JSON of an API server")
-            case _:
-                return
-
-    async def _after(self, trouble: Trouble | None) -> None:
-        match trouble:
-            case Trouble.CRASH_AFTER:
-                await self._link.crash(trouble.value)
-            case Trouble.LOST_ANSWER:
-                raise Unavailable("no answer")
-            case Trouble.SLOW:
-                await self._link.travel((1.0, _GIVES_UP))
-            case _:
-                return
-
     async def _recorded(self, request: KubeRequest, proceed: Send) -> Manifest:
-        version, now = self._server.store.version, self._link.now()
+        version, now = self._version(), self._link.now()
         try:
             answer = await proceed(request)
         except OperatorError as error:
-            self._on_write(ObservedWrite(now, self._link.name, request, None, error, version))
+            self._on_write(ObservedWrite(now, self._link.process.name, request, None, error, version))
             raise
-        self._on_write(ObservedWrite(now, self._link.name, request, answer, None, version))
+        self._on_write(ObservedWrite(now, self._link.process.name, request, answer, None, version))
         return answer
 
     # --- watches -----------------------------------------------------------------------------------------------------
 
-    def _opened(self, request: KubeRequest, stream: WatchStream) -> None:
-        self._link.watches.append(_OpenWatch(request, stream))
-
     async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
         """Yield one watch stream, as far as its troubles let events through."""
-        await self._link.travel(_NEAR)
-        await self._link.pass_partition()
-        watches = self._link.watches
+        link = self._link
+        await link.travel(link.latency)
+        await link.pass_partition()
+        watches = link.watches
         try:
             async for event in proceed(request):
-                watch = next(each for each in watches if each.request is request)
-                for _ in range(1 + watch.repeats):
-                    if await self._arrives(watch):
+                watch = next((each for each in watches if each.request is request), None)
+                for _ in range(1 if watch is None else 1 + watch.repeats):
+                    if await link.process.streams.through(request.kind, event) and await self._arrives(watch):
                         yield event
-                watch.repeats = False
+                if watch is not None:
+                    watch.repeats = False
         finally:
             watches[:] = [each for each in watches if each.request is not request]
 
-    async def _arrives(self, watch: _OpenWatch) -> bool:
+    async def _arrives(self, watch: _OpenWatch | None) -> bool:
         """Wait until an event may arrive; return whether it arrives at all."""
+        if watch is None:
+            self._link.must_live()
+            return True
         if (delay := watch.late_until - self._link.now()) > 0:
             await asyncio.sleep(delay)
         self._link.must_live()

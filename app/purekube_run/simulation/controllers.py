@@ -7,7 +7,7 @@ from functools import partial
 
 import attrs
 
-from kubelab.clock import START, VirtualTimeLoop
+from kubelab.clock import VirtualTimeLoop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.failure import ApiFailure
 from kubelab.simulation.executor import list_all
@@ -77,7 +77,7 @@ class SimulatedControllers:
         """
         if (due := self.next_wake_up()) is None:
             return False
-        moment, planned = (due - START).total_seconds(), None if self._alarm is None else self._alarm.when()
+        moment, planned = (due - loop.start).total_seconds(), None if self._alarm is None else self._alarm.when()
         if planned is not None and loop.time() < planned <= moment:
             return False
         if self._alarm is not None:

@@ -1,271 +1,228 @@
-"""Laws that every box keeps, tried on objects drawn from the schema of its CRD, without and with faults (PH-2, PH-3).
+"""The laws of every world, each with its clause: safety at every step, silence once faults have stopped (SIM-4).
 
-Equal seeds give equal trials, so that a failed one can be repeated.
+A subclass adds the laws of its own kinds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from random import Random
-from typing import Any, Final
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from purekube.apimachinery.errors import Invalid, OperatorError
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, SECRET
-from purekube.boxes.box import Box
-from purekube.boxes.decide import external_refs
-from purekube.boxes.labels import MARKS, READERS
-from purekube.boxes.model import ApplyMode, OnDelete
-from purekube.boxes.schemas import CrdVersions
-from purekube.composites.parent import STANDARD
-from purekube.schema.node import JsonType, Schema
-from purekube_run.process.errors import CommandError
-from purekube_run.simulation.cluster import MemoryCluster, condition_of, ready_of
-from purekube_run.simulation.data_source import Seeded
-from purekube_run.simulation.examples import Examples, NoExample
-from purekube_run.simulation.faults import at_random, away, calm
-from purekube_run.simulation.stable_parts import stable_parts_of
-from purekube_run.simulation.world import BoxWorld, SimulatedHotLoop
+from kubelab.model.records import GroupResource, Record, StoredChange
+from purekube.apimachinery.errors import leaves_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import LEASE
+from purekube.ports import KubeVerb
+from purekube_run.controller.election import LeaseLost
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.replica import Replica
+from purekube_run.simulation.world import World
 
-FAULTS: Final = (
-    "no answer",
-    "an answer that is lost",
-    "an older copy",
-    "killed before a write",
-    "killed after a write",
-    "a child deleted by hand",
-    "a field of ours removed by hand",
-    "pods that do not start for a while",
-    "an API server that is away",
-)
-"""The faults in the second world of each trial."""
+NOTE: Final = "example.com/note"
+"""An annotation that people write, and that stays."""
+_AFTER_RESTORE: Final = 90.0
+"""Seconds after a restore of etcd in which two replicas may both believe to lead: the Lease itself went back."""
+_MOST_WRITES: Final = 90
+"""The writes of one object within a minute that are no hot loop."""
 
-_NAMESPACE: Final = "examples"
-_TRIES: Final = 30
-_OFTEN: Final = 0.15
-_TROUBLED_SECONDS: Final = 60.0
-_CHANGES: Final = 2
-"""The number of changes of a condition between creation and Ready that is allowed if every child becomes ready."""
-
-_SECRETS: Final[Sequence[Mapping[str, Any]]] = (
-    {"type": "Opaque", "data": {"key": "dmFsdWU="}},
-    {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ==", "tls.key": "YQ=="}},
-    {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
-    {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
-)
+Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
+"""A function that gets each change of an object: its state before and after."""
 
 
 @attrs.frozen
-class Broken:
-    """A broken law: on which object, and what happened. `number` and the seed reproduce it."""
+class LawViolation:
+    """A broken law: clause, name, object, moment, and the write and the decision after which it was found broken."""
 
+    clause: str
     law: str
-    number: int
-    example: Manifest
+    object: str
+    at: float
     told: str
-    timeline: tuple[str, ...]
+    write: str = ""
+    decision: str = ""
+
+    def __str__(self) -> str:
+        lines = [f'{self.clause} "{self.law}" at {clock(self.at)}: {self.object}: {self.told}']
+        lines += [f"  last write: {self.write}"] * bool(self.write)
+        lines += [f"  last decision: {self.decision}"] * bool(self.decision)
+        return "\n".join(lines)
 
 
-class BrokenLaw(Exception):
-    """A broken law: what was observed, and what happened before."""
+@attrs.frozen
+class Unsettled:
+    """A law that does not hold yet, the object, and why."""
 
-    def __init__(self, law: str, told: str, world: MemoryCluster) -> None:
-        super().__init__(law)
-        self.law, self.told, self.timeline = law, told, tuple(world.timeline)
-
-
-def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
-    """Run one trial; return the broken law, if any."""
-    random = Random(f"{seed}/{number}")
-    example = _example(box, definitions, random)
-    try:
-        hold_laws(box, definitions, example, random)
-    except BrokenLaw as broken:
-        return Broken(broken.law, number, example, broken.told, broken.timeline)
-    return None
+    clause: str
+    law: str
+    object: str
+    told: str
 
 
-def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
-    """Return an object that the API server admits, which also checks CEL rules. Raises CommandError."""
-    examples = Examples(_schema(box), Seeded(random))
-    world, refused = BoxWorld(box, definitions), ""
-    for number in range(_TRIES):
-        meta = {"name": f"example-{number}", **({"namespace": _NAMESPACE} if box.kind.namespaced else {})}
-        try:
-            manifest = examples.object_of(box.kind, meta)
-            world.create(manifest, box.kind)
-        except NoExample as error:
-            refused = str(error)
-        except Invalid as error:
-            refused = error.message
-        else:
-            return manifest
-    raise CommandError(f"no example of {box.kind.kind} is admitted after {_TRIES} tries: {refused}")
+def clock(seconds: float) -> str:
+    """Return a moment as hours, minutes and seconds."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:06.3f}"
 
 
-def _schema(box: Box) -> Schema:
-    known = CrdVersions.of(box.crd).stored.schema if box.crd else None
-    return Schema(type=JsonType.OBJECT) if known is None else known
+class Laws:
+    """The laws of one world. `checks` counts by clause and law, `broken` has the first breach of each law.
+
+    `lease` is the Lease whose holder may write. `own` are the kinds that the processes write for themselves also at
+    rest. `settles` are the laws that hold some time after faults have stopped.
+    """
+
+    own: Sequence[Kind] = (LEASE,)
+    settles: Sequence[tuple[str, str]] = ()
+
+    def __init__(self, world: World, lease: ObjectRef | None) -> None:
+        self.world = world
+        self.checks: Counter[tuple[str, str]] = Counter()
+        self.broken: dict[tuple[str, str], LawViolation] = {}
+        self._lease = lease
+        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
+        self.last_writes: dict[str, str] = {}
+        """The last write of each object, in words."""
+        self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)
+        world.on_write.append(self._wrote)
+        world.on_end.append(self._ended)
+        world.on_decision.append(self._decided)
+        world.server.store.observe(self._changed)
+
+    def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
+        """Count a check of a law about an object; if it does not hold, note it as broken and halt the world."""
+        self.checks[clause, law] += 1
+        if holds or (clause, law) in self.broken:
+            return
+        name = str(ref)
+        write, now = self.last_writes.get(name, ""), self.world.seconds
+        self.broken[clause, law] = LawViolation(clause, law, name, now, told, write)
+        self.world.note("law", f"{clause} {law} is broken: {name}: {told}")
+        self.world.halt()
+
+    @property
+    def by_clause(self) -> Counter[str]:
+        """The number of checks of each clause."""
+        counts: Counter[str] = Counter()
+        for (clause, _), count in self.checks.items():
+            counts[clause] += count
+        return counts
+
+    def observe(self, kind: Kind, observer: Observe) -> None:
+        """Call `observer` at every change of an object of the kind."""
+        self._observers[place_of(kind)].append((kind, observer))
+
+    def keep_notes(self, kind: Kind, clause: str) -> None:
+        """Check that the annotation of people stays on the objects of a kind."""
+        self.observe(kind, partial(self._noted, clause))
+
+    def _decided(self, ref: str, line: str) -> None:
+        """Complete a broken law with the decision that is logged after its write."""
+        for key, law in self.broken.items():
+            if law.object == ref:
+                self.broken[key] = attrs.evolve(law, decision=line)
+
+    # --- every write -------------------------------------------------------------------------------------------------
+
+    def _wrote(self, write: ObservedWrite) -> None:
+        request = write.request
+        ref = str(request.ref)
+        text = self.last_writes[ref] = f"{request} by {write.replica} at {clock(write.at)}"
+        for key, law in self.broken.items():
+            if law.object == ref and law.at == write.at:  # its change was seen before its answer
+                self.broken[key] = attrs.evolve(law, write=text)
+        if request.kind == LEASE:
+            return
+        if write.error is None:
+            self._check_holder(write)
+        if request.verb is KubeVerb.DELETE:
+            uid = get_path(request.body, "preconditions", "uid")
+            self.check("REC-10", "a delete names the uid", ref, bool(uid), "the request has no uid")
+        recent = self._recent[ref]
+        recent.append(write.at)
+        calm = len(recent) < _MOST_WRITES or recent[-1] - recent[0] > 60.0
+        self.check("RUN-2", "no hot loop", ref, calm, f"{_MOST_WRITES} writes within a minute")
+
+    def _check_holder(self, write: ObservedWrite) -> None:
+        """Check that the writer holds the Lease at the moment of its write, as the API server sees it."""
+        if self._lease is None or write.at - self.world.restored_at < _AFTER_RESTORE:
+            return
+        lease = self.world.server.store.get(place_of(LEASE), (self._lease.namespace or "", self._lease.name))
+        if lease is None:
+            return
+        holder = str(get_path(lease.object(), "spec", "holderIdentity") or "")
+        holds = holder.startswith(f"{write.replica}_")
+        self.check("RUN-4", "only the holder of the Lease writes", write.request.ref, holds, f"{holder} holds it")
+
+    def _ended(self, replica: Replica, error: BaseException | None) -> None:
+        defects = [] if error is None else [leaf for leaf in leaves_of(error) if not isinstance(leaf, LeaseLost)]
+        text = "; ".join(f"{type(defect).__name__}: {defect}" for defect in defects)
+        self.check("RUN-11", "no defect ends the process", replica.name, not defects, text)
+
+    # --- every change ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_restored_now(self) -> bool:
+        """True while etcd is restored from a snapshot: what changes then is the past that comes back."""
+        return self.world.restored_at == self.world.seconds
+
+    def _changed(self, where: GroupResource, change: StoredChange) -> None:
+        record = change.after or change.before
+        if record is not None:
+            for kind, observe in self._observers.get(where, ()):
+                observe(ObjectRef(kind, record.key[0] or None, record.key[1]), change.before, change.after)
+
+    def _noted(self, clause: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if after is None:
+            return
+        had, has = (
+            NOTE in (get_path(record.object(), "metadata", "annotations") or {}) if record else False
+            for record in (before, after)
+        )
+        stays = has or not had or self.is_restored_now
+        self.check(clause, "annotations of others stay", ref, stays, f"{NOTE} is gone")
+
+    # --- once faults have stopped ------------------------------------------------------------------------------------
+
+    def unsettled(self) -> Iterator[Unsettled]:
+        """Yield each law that does not hold yet."""
+        return iter(())
+
+    def settled(self) -> None:
+        """Check that everything has converged."""
+        unsettled = {(each.clause, each.law): each for each in self.unsettled()}
+        for clause, law in dict.fromkeys((*self.settles, *unsettled)):
+            open_law = unsettled.get((clause, law))
+            name, told = ("", "") if open_law is None else (open_law.object, open_law.told)
+            self.check(clause, law, name, open_law is None, told)
+
+    def silent(self, writes: int, seconds: float) -> None:
+        """Check that the replicas wrote nothing in `seconds` of rest, in which they made so many `writes`."""
+        last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
+        told = f"{writes} writes in {seconds:g} s: {last}"
+        self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
+
+    def finish(self) -> None:
+        """Check what is checked once, at the end of a run."""
+
+    def hot(self, told: str) -> None:
+        """Note that work went on for ever without time passing."""
+        self.check("RUN-2", "time passes", "the world", False, told)
+
+    def complete(self) -> Iterator[LawViolation]:
+        """Yield the broken laws, with the last decision about their objects where none followed."""
+        for law in self.broken.values():
+            yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 
 
-def hold_laws(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
-    """Try all laws on one object; `random` decides which faults occur. Raises LawBroken."""
-    straight, ref = _world(box, definitions, example)
-    _settled(straight, ref)
-    _no_flapping(straight, ref)
-    troubled, ref = _world(box, definitions, example)
-    _trouble(troubled, random)
-    _settled(troubled, ref)
-    _same(straight, troubled, ref)
-    for world in (straight, troubled):
-        _taken_down(world, ref, random)
+def place_of(kind: Kind) -> GroupResource:
+    """Return where the store has the objects of a kind."""
+    return kind.group, kind.plural
 
 
-def _world(box: Box, definitions: Sequence[Manifest], example: Manifest) -> tuple[BoxWorld, ObjectRef]:
-    """Return a world with the example, and with externals under the names that it refers to."""
-    world = BoxWorld(box, definitions)
-    world.entropy = _Constant()
-    world.create(example, box.kind)
-    ref = world.ref(example)
-    source = world.parent(ref)
-    for external, where in external_refs(box, source):
-        for body in _bodies(external.kind == SECRET, external.kind == CONFIG_MAP):
-            agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
-            plain = external.kind.manifest(where.name, where.namespace)
-            manifest = {**plain, "metadata": {**plain["metadata"], **agrees}, **body}
-            if world.would_be_ready(external, manifest):
-                world.create(manifest, external.kind)
-                break
-    return world, ref
-
-
-class _Constant:
-    """`Entropy` that is the same in all worlds, since generated secrets are hashed into pod templates."""
-
-    def text(self, length: int, alphabet: str) -> str:
-        """Return the same text each time."""
-        return alphabet[0] * length
-
-
-def _bodies(is_secret: bool, is_config: bool) -> Iterable[Mapping[str, Any]]:
-    if is_secret:
-        return _SECRETS
-    return ({"data": {"key": "value"}},) if is_config else ()
-
-
-# --- faults ----------------------------------------------------------------------------------------------------------
-
-
-def _trouble(world: BoxWorld, random: Random) -> None:
-    """Cause every kind of fault for a minute, then none."""
-    kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
-    stall = DownstreamOutcome(Ending.STALL)
-    world.workloads.behaviour = DownstreamBehaviour(rules=tuple(DownstreamRule(stall, kind=kind) for kind in kinds))
-    world.faults.schedule = at_random(random, _OFTEN)
-    for _ in range(4):
-        _go_on(world, _TROUBLED_SECONDS / 4)
-        _by_hand(world, random)
-    world.faults.schedule = away
-    _go_on(world, 5.0)
-    world.faults.schedule = calm
-    world.workloads.behaviour = DownstreamBehaviour()
-    world.use(world.box)
-
-
-def _go_on(world: BoxWorld, seconds: float) -> None:
-    try:
-        world.pass_time(seconds)
-    except SimulatedHotLoop as error:
-        raise BrokenLaw("comes to rest", str(error), world) from error
-
-
-def _by_hand(world: BoxWorld, random: Random) -> None:
-    """Delete a child as a user would, or remove a label of ours from one."""
-    kept = {node.id for node in world.box.nodes if node.apply is ApplyMode.ALWAYS}
-    children = [ref for ref, live in sorted(world.children().items()) if _node(live) in kept]
-    if not children:
-        return
-    ref = random.choice(children)
-    try:
-        if random.random() < 0.5:
-            world.delete(ref)
-        else:
-            world.change(ref, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
-    except OperatorError:
-        return  # a controller has already deleted it
-
-
-def _node(live: Manifest) -> str:
-    return str(get_path(live, "metadata", "labels", MARKS.node) or "")
-
-
-# --- laws ------------------------------------------------------------------------------------------------------------
-
-
-def _settled(world: BoxWorld, ref: ObjectRef) -> None:
-    """Check that the world comes to rest, writes nothing more, and gives a reason for what is not ready (PH-2)."""
-    try:
-        world.settle()
-    except SimulatedHotLoop as error:
-        raise BrokenLaw("comes to rest", str(error), world) from error
-    before = world.writes
-    world.reconcile(ref)
-    if world.writes != before:
-        raise BrokenLaw("writes nothing when nothing changed", world.timeline[-1], world)
-    ready = condition_of(world.get(ref), "Ready")
-    if not ready:
-        raise BrokenLaw("says how it stands", "there is no condition Ready", world)
-    if ready.get("status") != "True" and not (ready.get("reason") and ready.get("message")):
-        raise BrokenLaw("names what is in the way", str(ready), world)
-
-
-def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
-    """Check that no condition changes more often than allowed."""
-    for kind in STANDARD:
-        said = [condition_of(status, kind).get("status") for status in world.statuses]
-        changes = sum(one != other for one, other in pairwise(said))
-        if changes > _CHANGES:
-            raise BrokenLaw("does not flap", f"{kind} changed {changes} times: {said}", world)
-
-
-def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
-    """Check that after faults have ended, everything is as if there had been none."""
-    one, other = _stable_parts(straight, ref), _stable_parts(troubled, ref)
-    if one != other:
-        missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
-        changed = sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
-        told = f"missing {missing}, further {further}, different {changed}; then: {ready_of(troubled.get(ref) or {})}"
-        raise BrokenLaw("forgets faults", told, troubled)
-
-
-def _stable_parts(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
-    """Return children without values that differ between worlds: uids, times, addresses, secrets."""
-    uid = str(get_path(world.get(ref), "metadata", "uid"))
-    shapes: dict[str, bytes] = {"": str(condition_of(world.get(ref), "Ready").get("status")).encode()}
-    for child, live in world.children().items():
-        if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid:
-            shapes[str(child)] = stable_parts_of(live)
-    return shapes
-
-
-def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
-    """Check that a deleted object is removed with everything it owns, through faults and restarts (PH-3)."""
-    uid = str(get_path(world.get(ref), "metadata", "uid"))
-    world.delete(ref)
-    world.faults.schedule = at_random(random, _OFTEN)
-    _go_on(world, _TROUBLED_SECONDS)
-    world.faults.schedule = calm
-    world.use(world.box)
-    _go_on(world, 3600.0)
-    if (live := world.get(ref)) is not None:
-        raise BrokenLaw("goes when it is deleted", ready_of(live), world)
-    orphans = {node.id for node in world.box.nodes if node.on_delete is OnDelete.ORPHAN}
-    left = [
-        str(child)
-        for child, live in world.children().items()
-        if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid and _node(live) not in orphans
-    ]
-    if left:
-        raise BrokenLaw("takes everything with it", f"left: {', '.join(left)}", world)
+def condition_text(live: Manifest) -> str:
+    """Return the conditions of an object in a line."""
+    conditions = get_path(live, "status", "conditions") or ()
+    texts = [f"{each['type']}={each['status']}/{each['reason']} {each.get('message', '')}" for each in conditions]
+    return "; ".join(texts) or "no status"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import SECRET
@@ -17,12 +18,15 @@ from purekube.boxes.decide import composite_of
 from purekube.boxes.evaluation import Evaluation
 from purekube.boxes.labels import MARKS
 from purekube.boxes.nodes import drains_of, graph_of
+from purekube.composites.observe import observe_live
 from purekube.composites.parent import Parent
-from purekube.controller.decision import Snapshot
+from purekube.controller.decision import Decision, Snapshot
+from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.graph import Hooks, NodeState, Observation, plan, teardown
+from purekube.ports import KubernetesEvent
 from purekube_run.process.errors import CommandError
-from purekube_run.simulation.cluster import ready_of
-from purekube_run.simulation.world import BoxWorld
+from purekube_run.simulation.box_world import OPERATOR, children_of, install_box, simulated_for, store_observed
+from purekube_run.simulation.cluster import MemoryCluster, ready_of
 
 GENERATED: Final = "<generated>"
 _HIDDEN: Final = "<hidden>"
@@ -93,41 +97,63 @@ def plan_box(
 
     Raises CommandError for one that no API server holds.
     """
-    world = BoxWorld(box, definitions)
-    world.now, world.entropy = now, _Shown()
-    ref = _seeded(world, parent, observed)
-    before = _objects(world, observed)
-    seen: list[tuple[Parent, Snapshot]] = []
-    result = world.reconcile(ref, lambda source, snapshot: seen.append((source, snapshot)))
-    assert result is not None
-    after, executed = _objects(world, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
+    cluster = MemoryCluster(lambda: now, **simulated_for(box))
+    install_box(cluster, box, definitions)
+    ref = _stored(cluster, box, parent, observed)
+    before = _objects(cluster, box, observed)
+    result, seen = _one_pass(cluster, box, ref)
+    after, executed = _objects(cluster, box, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
     objects = list(_planned(box, *seen[-1], before, after, executed, now))
     writes: dict[str, int] = {}
     for verb, _ in result.executed:
         writes[verb] = writes.get(verb, 0) + 1
-    live = world.get(ref) or {}
+    live = cluster.get(ref) or {}
     ready = ready_of(live) if live else "it is gone"
     return BoxPlan(str(ref), tuple(objects), writes, len(seen[-1][1].failures), live.get("status") or {}, ready)
 
 
-def _seeded(world: BoxWorld, parent: Manifest, observed: Sequence[Manifest]) -> ObjectRef:
+def _one_pass(
+    cluster: MemoryCluster, box: Box, ref: ObjectRef
+) -> tuple[ReconcileResult, Sequence[tuple[Parent, Snapshot]]]:
+    """Run one pass; return its result and the input of each decision."""
+    api, composite = cluster.connect(OPERATOR, "vworkspace-box/1"), composite_of(box)
+    plain = composite.pass_rules(cluster.now, _Shown())
+    seen: list[tuple[Parent, Snapshot]] = []
+
+    def decide(parent: Parent, observed: Snapshot) -> Decision:
+        seen.append((parent, observed))
+        return plain.decide(parent, observed)
+
+    parent = composite.read(run_sync(cluster.admin.get(ref)))
+    observed = run_sync(observe_live(api, composite, parent))
+    return run_sync(run_pass(attrs.evolve(plain, decide=decide), parent, observed, api, _NoEvents())), seen
+
+
+class _NoEvents:
+    """An `EventSink` that drops all Events."""
+
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Drop one Event."""
+
+
+def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequence[Manifest]) -> ObjectRef:
     for manifest in (parent, *observed):
         try:
-            world.seed(manifest)
+            store_observed(cluster, box, manifest)
         except OperatorError as error:
             name = f"{manifest.get('kind')} {metadata(manifest).get('name')}"
             raise CommandError(f"{name}: no API server would hold it: {error.message}") from error
-    return world.ref(parent)
+    return cluster.ref(parent)
 
 
-def _objects(world: BoxWorld, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
+def _objects(cluster: MemoryCluster, box: Box, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
     """Return children, and all other observed objects."""
-    found = world.children()
+    objects = children_of(cluster, box)
     for manifest in observed:
-        ref = world.ref(manifest)
-        if (live := world.get(ref)) is not None:
-            found[ref] = live
-    return found
+        ref = cluster.ref(manifest)
+        if (live := cluster.get(ref)) is not None:
+            objects[ref] = live
+    return objects
 
 
 def _planned(

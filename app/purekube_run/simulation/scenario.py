@@ -12,11 +12,10 @@ from purekube.boxes.box import Box
 from purekube.boxes.model import API_VERSION
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import read_values
+from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.faults import away, calm
-from purekube_run.simulation.recorder import Recorder
-from purekube_run.simulation.world import BoxWorld, SimulatedHotLoop
-from vworkspace_core.overview.trace import Moment
+from purekube_run.simulation.world import WorldHotLoop
 
 KIND: Final = "BoxScenario"
 _LIMIT: Final = "10m"
@@ -55,8 +54,11 @@ class Outcome:
     seconds: float
     writes: int
     timeline: Sequence[str]
-    moments: Sequence[Moment] = ()
-    """The state after each step and each pass that did something."""
+
+
+OnMoment: TypeAlias = Callable[[BoxWorld, str, ObjectRef, tuple[str, ...]], None]
+"""A callback after each step and each pass that wrote something: the world, the scenario's name, its subject, messages.
+"""
 
 
 class Unexpected(Exception):
@@ -109,25 +111,30 @@ def seconds_of(text: Any, place: str = "") -> float:
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
-def run_scenario(box: Box, definitions: Sequence[Manifest], scenario: Scenario) -> Outcome:
+def run_scenario(
+    box: Box, definitions: Sequence[Manifest], scenario: Scenario, on_moment: OnMoment = lambda *moment: None
+) -> Outcome:
     """Play a scenario in a world of its own. Raises CommandError if it cannot be played."""
-    world = BoxWorld(box, definitions)
-    play = _Play(world, scenario)
-    recorder = Recorder(world, play.subject, scenario.name)
-    problem = ""
-    try:
-        play.begin()
-        world.on_pass = lambda ref: recorder.note() if ref == play.subject else None
-        recorder.note("what is given is there")
-        for step in scenario.steps:
-            play.step(step)
-            recorder.note(f"step: {step.verb}")
-    except (Unexpected, SimulatedHotLoop) as error:
-        problem = str(error)
-    except OperatorError as error:
-        problem = f"the API server refuses it: {error.message}"
-    recorder.note(*([problem] if problem else []))
-    return Outcome(scenario, problem, play.seconds, world.writes, tuple(world.timeline), recorder.moments)
+    with BoxWorld(box, definitions) as world:
+        play = _Play(world, scenario)
+
+        def note(*messages: str) -> None:
+            on_moment(world, scenario.name, play.subject, messages)
+
+        problem = ""
+        try:
+            play.begin()
+            world.on_pass = lambda ref: note() if ref == play.subject else None
+            note("what is given is there")
+            for step in scenario.steps:
+                play.step(step)
+                note(f"step: {step.verb}")
+        except (Unexpected, WorldHotLoop) as error:
+            problem = str(error)
+        except OperatorError as error:
+            problem = f"the API server refuses it: {error.message}"
+        note(*([problem] if problem else []))
+        return Outcome(scenario, problem, play.seconds, world.writes, tuple(world.timeline))
 
 
 Act: TypeAlias = Callable[["_Play", ScenarioStep, Manifest], None]
@@ -140,13 +147,13 @@ class _Play:
         self.world = world
         self.scenario = scenario
         self.rules: list[DownstreamRule] = []
-        self.began = world.now
+        self.began = world.seconds
         self.subject = self._subject()
 
     @property
     def seconds(self) -> float:
         """Virtual seconds since the beginning."""
-        return (self.world.now - self.began).total_seconds()
+        return self.world.seconds - self.began
 
     def _subject(self) -> ObjectRef:
         own = self.world.box.kind
@@ -167,7 +174,7 @@ class _Play:
             case "until":
                 self._until(step)
             case "after":
-                self.world.pass_time(seconds_of(step.value, step.place))
+                self.world.run(seconds_of(step.value, step.place))
             case "restart":
                 self._restart(step)
             case "fault":
@@ -175,7 +182,7 @@ class _Play:
             case verb:
                 for said in _listed(step.value):
                     _ACTS[verb](self, step, said)
-                self.world.work()
+                self.world.run(0)
 
     def _gone(self, step: ScenarioStep, manifest: Manifest) -> None:
         if self.world.get(self.world.ref(manifest)) is not None:
@@ -239,9 +246,10 @@ class _Play:
         """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault."""
         match step.value:
             case "none":
-                self.rules, self.world.faults.schedule = [], calm
+                self.rules = []
+                self.world.set_faults(calm)
             case {"server": str() as how} if how in _SERVERS:
-                self.world.faults.schedule = _SERVERS[how]
+                self.world.set_faults(_SERVERS[how])
             case {"of": str() as of, "pods": str() as how} if how in _ENDINGS:
                 kind, _, name = of.partition("/")
                 self.rules.append(DownstreamRule(DownstreamOutcome(_ENDINGS[how]), kind=kind, name=name or None))
@@ -250,14 +258,14 @@ class _Play:
                     f"{step.place}: a fault is none, {{server: away}} or {{of: Kind/name, pods: fail|stall}}"
                 )
         self.world.workloads.behaviour = DownstreamBehaviour(rules=tuple(self.rules))
-        self.world.work()
+        self.world.run(0)
 
     def _restart(self, step: ScenarioStep) -> None:
         """Check that a process that starts again writes nothing."""
-        self.world.work()
+        self.world.run(0)
         before = self.world.writes
-        for ref in self.world.parents():
-            self.world.reconcile(ref)
+        self.world.restart()
+        self.world.run(0)
         if self.world.writes != before:
             raise Unexpected(f"{step.place}: after a restart {self.world.writes - before} writes were made")
 

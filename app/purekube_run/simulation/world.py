@@ -1,245 +1,308 @@
-"""A cluster for one box, in memory and on a virtual clock: API server, simulated workloads, the box's controller.
+"""One world: a cluster with simulated controllers and the processes that work in it, under a virtual clock (SIM-1).
 
-Passes are triggered by changes, as watches trigger them, and by requeue times.
+Everything runs in one thread on one event loop whose time jumps to the next timer: nothing sleeps, and a run is a
+function of its seed and of what is done to the world (SIM-3). Simulated controllers work whenever no process has
+anything ready to do.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from hashlib import sha256
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Self
 
-import attrs
+import structlog
 
+from kubelab.clock import START, BusyError, VirtualTimeLoop
 from kubelab.downstream.behaviour import DownstreamBehaviour
-from kubelab.entropy import SeededEntropy
-from kubelab.inprocess import run_sync
-from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import NAMESPACE
-from purekube.boxes.box import Box, ExternalNode
-from purekube.boxes.decide import composite_of
-from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.kind_webhooks import converter_of
-from purekube.boxes.labels import BOX_NAME, child_kinds
-from purekube.composites.observe import observe_live
-from purekube.composites.parent import Parent
-from purekube.controller.decision import Decision, Snapshot
-from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.ports import Entropy, KubernetesEvent
-from purekube_run.simulation.cluster import START, MemoryCluster, kinds_with_work, plain_definition, ready_of
-from purekube_run.simulation.faults import Crash, FaultyKube
+from kubelab.flux import FluxBehaviour
+from kubelab.storage.store import StoreSnapshot
+from purekube.apimachinery.errors import leaves_of
+from purekube.apimachinery.manifest import Manifest
+from purekube.versions import Converter
+from purekube_run.simulation.cluster import SIMULATED, MemoryCluster
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.controllers import do_nothing
+from purekube_run.simulation.replica import Replica
 
-OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
-_MOST_PASSES: Final = 500
-"""The number of passes without a change of time that counts as a loop."""
-_SERVER: Final = (
-    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-    *("managedFields", "selfLink"),
-)
-"""The fields of metadata that only an API server writes."""
-
-Watch: TypeAlias = Callable[[Parent, Snapshot], None]
+_MOST_ROUNDS: Final = 200_000
+"""The most rounds of the loop at one moment; more are a hot loop."""
+_EPSILON: Final = 1e-6
+_AT_ONCE: Final = (0.0, 0.0)
 
 
-class SimulatedHotLoop(Exception):
-    """Passes that go on for ever without time passing."""
+class WorldHotLoop(AssertionError):
+    """Work that goes on for ever without time passing: controllers undo each other's writes or their own."""
 
 
-@attrs.define
-class _EventList:
-    """`EventSink` that keeps all Events."""
+class World(MemoryCluster):
+    """One cluster with its processes. Time passes in `run` and `until` only.
 
-    events: list[KubernetesEvent] = attrs.field(factory=list)
-
-    async def emit(self, event: KubernetesEvent) -> None:
-        """Keep one Event."""
-        self.events.append(event)
-
-
-class BoxWorld(MemoryCluster):
-    """One cluster with one box. `timeline` records what the box's controller did, and when."""
+    `trace` has a line for every request that may write, every act and every fault. `on_write` are called for every
+    write of a replica that reached the API server, `on_end` when a process ends. A process that was killed is started
+    again after `restarts` seconds, at least and at most; an error that ends one is raised by `until`, unless `on_end`
+    are there to judge it.
+    """
 
     def __init__(
-        self, box: Box, definitions: Iterable[Manifest] = (), behaviour: DownstreamBehaviour | None = None
+        self,
+        *,
+        seed: int = 0,
+        start: datetime = START,
+        window: int = 10_000,
+        most_rounds: int = _MOST_ROUNDS,
+        simulated: Sequence[str] = SIMULATED,
+        flux: FluxBehaviour | None = None,
+        behaviour: DownstreamBehaviour | None = None,
+        converters: Sequence[Converter] = (),
+        restarts: tuple[float, float] = _AT_ONCE,
     ) -> None:
-        self.now = START
-        kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
-        converter = converter_of(box)
+        self.loop = VirtualTimeLoop(start, most_rounds=most_rounds)
         super().__init__(
-            lambda: self.now,
-            simulated=kinds_with_work(kinds),
-            flux=_makes_flux(box),
+            self.loop.now,
+            seed=seed,
+            window=window,
+            simulated=simulated,
+            flux=flux,
             behaviour=behaviour,
-            converters=() if converter is None else (converter,),
+            converters=converters,
         )
-        self.box = box
-        self.faults = FaultyKube(self.connect(OPERATOR, "vworkspace-box/1"))
-        self.writes = 0
-        self.statuses: list[Manifest] = []
-        self._told = _EventList()
-        self.entropy: Entropy = SeededEntropy(0)
-        self._due: dict[ObjectRef, datetime] = {}
-        self._seen = -1
-        self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
-        """The callback for each pass that wrote something."""
-        self.namespace_labels = dict((box.namespaces or {}).get("matchLabels") or {})
-        if self.namespace_labels:
-            self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": self.namespace_labels}})
-        self.install([*([box.crd] if box.crd else [plain_definition(box.kind)]), *definitions])
+        self.seed = seed
+        self.replicas: list[Replica] = []
+        self.trace: list[str] = []
+        self.on_write: list[Callable[[ObservedWrite], None]] = []
+        self.on_end: list[Callable[[Replica, BaseException | None], None]] = []
+        self.on_decision: list[Callable[[str, str], None]] = []
+        self.decisions: dict[str, str] = {}
+        """The last line that a controller logged about each object."""
+        self.happened: Counter[str] = Counter()
+        """How often each fault struck."""
+        self.restored_at = float("-inf")
+        """When etcd was last restored from a snapshot."""
+        self.rights: Sequence[str] = ()
+        """The resources that replicas write, and the right to which may be taken away."""
+        self._behaviours = (behaviour or DownstreamBehaviour(), flux)
+        self._restarts = restarts
+        self._goal: Callable[[], bool] | None = None
+        self._failure: BaseException | None = None
+        self._is_halted = False
+        self._closing = False
+        self._logs = _capturing(self._log)
 
-    @property
-    def events(self) -> Sequence[KubernetesEvent]:
-        """The Events about the box's objects."""
-        return self._told.events
+    # --- life --------------------------------------------------------------------------------------------------------
 
-    def use(self, box: Box) -> None:
-        """Continue with another file of the same box, as after a restart."""
-        self.box, self._seen = box, -1
-        self._due.clear()
+    def __enter__(self) -> Self:
+        self._logs.__enter__()
+        self.open()
+        return self
 
-    def seed(self, manifest: Manifest) -> ObjectRef:
-        """Store an object as it was observed elsewhere, with its uid, status and managers, as far as given.
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        self._logs.__exit__(None, None, None)
 
-        An object with the box's label and without managers counts as applied by the box. Raises errors of the port.
-        """
-        ref = self.ref(manifest)
-        meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
-        plain = {key: value for key, value in meta.items() if key not in _SERVER}
-        body = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": plain}
-        labels = metadata(manifest).get("labels") or {}
-        if labels.get(BOX_NAME) == self.box.name and not meta.get("managedFields"):
-            made = run_sync(self.admin.apply(body, kind=ref.kind, field_manager=self.box.field_manager))
-        else:
-            made = self.create(body, ref.kind)
-        told = {key: value for key, value in meta.items() if key in _SERVER and key != "resourceVersion"}
-        status = {"status": manifest["status"]} if "status" in manifest else {}
-        stored = {**made, **status, "metadata": {**metadata(made), **told}}
-        self.server.store.put(self.server.resource(ref.kind).storage, stored)
-        return ref
+    def open(self) -> None:
+        """Start all processes, and let the simulated controllers work as soon as time passes."""
+        self.loop.at_rest = self._at_rest
+        for replica in self.replicas:
+            replica.start()
 
-    def children(self) -> dict[ObjectRef, Manifest]:
-        """Return every object of a kind that the box makes."""
-        return {ref_of(one, kind): one for kind in child_kinds(self.box) for one in self.all_of(kind)}
+    def close(self) -> None:
+        """End everything that runs in the world."""
+        if self.loop.is_closed():
+            return
+        self._closing = True
+        self.loop.at_rest = lambda: False
+        for replica in self.replicas:
+            replica.kill("the end")
+        while tasks := asyncio.all_tasks(self.loop):
+            for task in sorted(tasks, key=hash):
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(tasks))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
 
-    # --- the box's controller --------------------------------------------------------------------------------------
+    def add(self, replica: Replica) -> None:
+        """Start a further process."""
+        self.replicas.append(replica)
+        replica.start()
 
-    def reconcile(self, ref: ObjectRef, watch: Watch = lambda parent, observed: None) -> ReconcileResult | None:
-        """Run one pass; return None if the object is gone. `watch` is called with the input of each decision."""
-        manifest = self.get(ref)
-        if manifest is None:
-            self._due.pop(ref, None)
-            return None
-        plain = composite_of(self.box).pass_rules(lambda: self.now, self.entropy)
-
-        def decide(parent: Parent, observed: Snapshot) -> Decision:
-            watch(parent, observed)
-            return plain.decide(parent, observed)
-
-        reconciler = attrs.evolve(plain, decide=decide)
-        parent = composite_of(self.box).read(manifest)
-        observed = run_sync(observe_live(self.faults, composite_of(self.box), parent))
-        result = run_sync(run_pass(reconciler, parent, observed, self.faults, self._told))
-        self._note(ref, result)
-        return result
-
-    def _note(self, ref: ObjectRef, result: ReconcileResult) -> None:
-        self.writes += result.writes
-        for verb, what in result.executed:
-            if verb != "status":
-                self.say(f"{verb} {what}")
-        if result.status is not None:
-            self.statuses.append(result.status)
-            self.say(f"status: {ready_of(result.status)}")
-        if result.requeue.after is not None:
-            self._due[ref] = self.now + timedelta(seconds=max(0.0, result.requeue.after))
-        elif result.error is not None:
-            self._due[ref] = self.now + timedelta(seconds=1.0)
-        else:
-            self._due.pop(ref, None)
-        if result.executed:
-            self.on_pass(ref)
-
-    @property
-    def seconds(self) -> float:
-        """Virtual seconds since the beginning."""
-        return (self.now - START).total_seconds()
-
-    def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until an object is requeued in any case; None if it is not."""
-        due = self._due.get(ref)
-        return None if due is None else max(0.0, (due - self.now).total_seconds())
-
-    def parent(self, ref: ObjectRef) -> Parent:
-        """Return an object of the box's kind, as the controller reads it. Raises errors of the port."""
-        return composite_of(self.box).read(run_sync(self.admin.get(ref)))
-
-    def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
-        """Return whether an external with this content would count as ready."""
-        names = {external.id: manifest}
-        try:
-            return all(one.holds(names) for one in external.ready)
-        except ExpressionFailure:
-            return False
-
-    def parents(self) -> list[ObjectRef]:
-        """Return every object of the box's kind."""
-        return [ref_of(one, self.box.kind) for one in self.all_of(self.box.kind)]
-
-    def work(self) -> None:
-        """Run passes and simulated controllers until nothing is left to do at this moment. Raises HotLoop."""
-        for _ in range(_MOST_PASSES):
-            self.controllers.work()
-            due = [ref for ref, at in self._due.items() if at <= self.now]
-            version = self.server.store.version
-            if version == self._seen and not due:
-                return
-            self._seen = version
-            for ref in due:
-                del self._due[ref]
-            for ref in self.parents():
-                self._pass_once(ref)
-        raise SimulatedHotLoop(f"still busy after {_MOST_PASSES} passes at the same moment")
-
-    def _pass_once(self, ref: ObjectRef) -> None:
-        try:
-            self.reconcile(ref)
-        except Crash:
-            self.say("the process is killed, and starts again")
-            self._seen = -1
-        except OperatorError as error:
-            self.say(f"reading failed: {error.message}")
-            self._due[ref] = self.now + timedelta(seconds=1.0)
+    def remove(self, replica: Replica) -> None:
+        """Kill a process for good, and wait until nothing of it runs."""
+        self.replicas.remove(replica)
+        replica.kill("removed")
+        if replica.task is not None and not replica.task.done():
+            self.loop.run_until_complete(asyncio.wait({replica.task}))
 
     # --- time --------------------------------------------------------------------------------------------------------
 
-    def next_moment(self) -> datetime | None:
-        """Return when something is next due; None if only regular intervals are."""
-        work = self.controllers.next_work()
-        return min((*self._due.values(), *(() if work is None else (work,))), default=None)
+    @property
+    def seconds(self) -> float:
+        """The virtual seconds since the world began."""
+        return self.loop.time()
 
-    def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until nothing is left to do, or `within` seconds have passed. Raises HotLoop."""
-        self.until(lambda: False, within, may_settle=True)
-
-    def until(self, holds: Callable[[], bool], within: float, *, may_settle: bool = False) -> bool:
-        """Let time pass until `holds`; return whether it did within so many seconds. Raises HotLoop."""
-        limit = self.now + timedelta(seconds=within)
-        self.work()
-        while not holds():
-            following = self.next_moment()
-            if following is None and may_settle:
-                return False
-            if following is None or following > limit:
-                self.now = max(self.now, limit)
-                self.work()
-                return holds()
-            self.now = max(self.now, following)
-            self.work()
-        return True
-
-    def pass_time(self, seconds: float) -> None:
-        """Let so many seconds pass, with everything that becomes due meanwhile."""
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass. Raises WorldHotLoop."""
         self.until(lambda: False, seconds)
 
+    def until(self, holds: Callable[[], bool], within: float) -> bool:
+        """Let time pass until `holds`, looked at when all are at rest; return whether it did within so many seconds.
 
-def _makes_flux(box: Box) -> bool:
-    return any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
+        Raises WorldHotLoop, and what ended a process.
+        """
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
+        if self._is_halted:
+            return False
+        limit, held = self.loop.time() + max(0.0, within), False
+
+        def is_over() -> bool:
+            nonlocal held
+            held = holds()
+            return held or self.loop.time() >= limit - _EPSILON
+
+        marker, self._goal = self.loop.call_at(limit, do_nothing), is_over
+        try:
+            self.loop.run_forever()
+        except BusyError:
+            last = "\n".join(self.timeline[-6:] or self.trace[-8:])
+            raise WorldHotLoop(f"controllers go on for ever at the same moment:\n{last}") from None
+        finally:
+            self._goal = None
+            marker.cancel()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return held
+
+    def halt(self) -> None:
+        """Let no more time pass: a law is broken, and the moment is kept."""
+        self._is_halted = True
+        if self.loop.is_running():
+            self.loop.stop()
+
+    def _at_rest(self) -> bool:
+        """Let the simulated controllers work when no process has anything to do; return whether there is work again."""
+        if self.controllers.work():
+            return True
+        if self._goal is not None and self._goal():
+            self.loop.stop()
+            return True
+        return self.controllers.plan(self.loop)
+
+    # --- record ------------------------------------------------------------------------------------------------------
+
+    def note(self, actor: str, what: str) -> None:
+        """Add a line to the trace."""
+        self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
+
+    def digest(self) -> str:
+        """Return a hash of everything that happened and of everything that is stored."""
+        digest = sha256("\n".join(self.trace).encode())
+        for place, objects in sorted(self.server.store.snapshot().objects.items()):
+            digest.update(repr(place).encode())
+            for key in sorted(objects):
+                digest.update(objects[key].raw)
+        return digest.hexdigest()
+
+    def _log(self, event: Any) -> None:
+        if "object" in event:
+            fields = " ".join(f"{name}={event[name]}" for name in sorted(event) if name not in ("object", "event"))
+            line = self.decisions[str(event["object"])] = f"{event['event']} {fields}"
+            for observe in self.on_decision:
+                observe(str(event["object"]), line)
+
+    # --- misfortune --------------------------------------------------------------------------------------------------
+
+    def restore(self, snapshot: StoreSnapshot) -> None:
+        """Replace everything that is stored by an older snapshot, as a restore of etcd does."""
+        self.restored_at = self.seconds
+        self.server.restore(snapshot)
+
+    def set_behaviour(self, *, flux: FluxBehaviour | None = None, engines: DownstreamBehaviour | None = None) -> None:
+        """Let the simulated controllers behave like this from now on."""
+        if flux is not None and self.flux is not None:
+            self.flux.behaviour = flux
+        if engines is not None:
+            self.workloads.behaviour = engines
+
+    def calm_down(self) -> None:
+        """Let the simulated controllers behave as at the beginning."""
+        engines, flux = self._behaviours
+        self.set_behaviour(flux=flux, engines=engines)
+
+    def heal(self) -> None:
+        """End all faults."""
+        self.note("world", "all faults are over")
+        self.calm_down()
+        self.server.authorize = None
+        for replica in self.replicas:
+            replica.disturbances.clear()
+            replica.link.cut_until = 0.0
+            replica.clock.offset = timedelta(0)
+            replica.clock.slept = 0.0
+
+    # --- what replicas report ----------------------------------------------------------------------------------------
+
+    def written(self, write: ObservedWrite) -> None:
+        """Note a write of a replica that reached the API server."""
+        outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
+        self.note(write.replica, f"{write.request} -> {outcome}")
+        for observe in self.on_write:
+            observe(write)
+
+    def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
+        """Start a process that ended again, after a while."""
+        if self._closing or replica not in self.replicas:
+            return
+        if error is not None:
+            self.note(replica.name, f"ended: {_in_words(error)}")
+            if not self.on_end:
+                self._failure = next(iter(leaves_of(error)))
+                self.loop.stop()
+                return
+        for observe in self.on_end:
+            observe(replica, error)
+        self.say("the process is killed, and starts again")
+        delay = Random(f"{self.seed}/{replica.name}/{replica.starts}/restart").uniform(*self._restarts)
+        self.loop.call_later(delay, self._start, replica)
+
+    def _start(self, replica: Replica) -> None:
+        if not self._closing and replica in self.replicas and not replica.is_running:
+            self.note(replica.name, "starts")
+            replica.start()
+
+
+@contextmanager
+def _capturing(keep: Callable[[Any], None]) -> Iterator[None]:
+    """Pass every line that is logged to `keep` instead of printing it; restore the configuration of logs afterwards."""
+
+    def process(logger: Any, method: str, event: Any) -> Any:
+        keep(event)
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[process],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _version_of(answer: Manifest | None) -> str:
+    return "gone" if answer is None else str(answer["metadata"].get("resourceVersion", ""))
+
+
+def _in_words(error: BaseException) -> str:
+    return "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves_of(error))

@@ -16,7 +16,7 @@ from purekube.boxes.schemas import CrdVersions
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
 from purekube_run.process.errors import FAILURE, CommandError
-from purekube_run.simulation.round_trips import RoundTrips, round_trips
+from purekube_run.versions.round_trips import RoundTrips, round_trips
 from vworkspace_app.commands.parameters import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"

@@ -13,10 +13,11 @@ from purekube.boxes.box import Box
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.simulation.laws import FAULTS, Broken, try_example
+from purekube_run.simulation.box_laws import FAULTS, Broken, try_example
 from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
 from vworkspace_app.commands.parameters import Crds
-from vworkspace_core.overview.trace import Trace, written
+from vworkspace_app.simulation.box_recorder import Recorder
+from vworkspace_core.overview.trace import Moment, Trace, written
 
 _LAST: Final = 40
 """The maximum number of lines of a timeline that are shown."""
@@ -44,12 +45,14 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
     (box,) = runnable([load_box(request.file, crds)])
     definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != box.kind.crd_name]
     lines, held = [], True
-    outcomes = [run_scenario(box, definitions, scenario) for scenario in read_scenarios(_files(request))]
+    recorder = Recorder()
+    note = recorder.note if request.trace is not None else _note_nothing
+    outcomes = [run_scenario(box, definitions, scenario, note) for scenario in read_scenarios(_files(request))]
     for outcome in outcomes:
         lines += _result_lines(outcome)
         held = held and not outcome.problem
     if request.trace is not None:
-        lines.append(_record(request.trace, f"{box.kind.kind} of the box {box.name}", outcomes))
+        lines.append(_record(request.trace, f"{box.kind.kind} of the box {box.name}", tuple(recorder.moments)))
     if request.examples or request.only is not None:
         seed = secrets.randbelow(10**6) if request.seed is None else request.seed
         told, law_held = _laws(box, definitions, request, seed)
@@ -58,9 +61,12 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
     return "".join(f"{line}\n" for line in lines), held
 
 
-def _record(path: Path, title: str, outcomes: Sequence[Outcome]) -> str:
+def _note_nothing(*moment: object) -> None:
+    """Ignore a moment, since no trace is written."""
+
+
+def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
     """Write the trace file, and return the line that says how to open it. Raises CommandError."""
-    moments = tuple(moment for outcome in outcomes for moment in outcome.moments)
     if not moments:
         raise CommandError(f"--trace {path}: there is no scenario to write down", status=USAGE)
     try:

@@ -14,7 +14,7 @@ from purekube.reconcilers.controllers import name_of
 from purekube_run.process.errors import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
-from purekube_run.simulation.round_trips import check_kinds
+from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
 from vworkspace_app.commands.box_run import warn_unconverted
 from vworkspace_app.commands.extensions_run import run_extensions

@@ -11,7 +11,7 @@ from purekube_run.composites.controllers import refuse_shared_kinds
 from purekube_run.process.secret_masking import SecretMask
 from purekube_run.process.signals import run_unless_stopped
 from purekube_run.reconcilers.loading import load_controllers
-from purekube_run.simulation.round_trips import check_kinds
+from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.commands.box_run import warn_unconverted, warn_unserved
 from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
 from vworkspace_app.credentials.live import Live

@@ -12,11 +12,11 @@ from pathlib import Path
 import attrs
 
 from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.simulation.laws import LawViolation, clock
+from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.laws import LawViolation, clock
-from vworkspace_app.simulation.run import SimulationOutcome, perform
-from vworkspace_app.simulation.script import SimulationScript, draw
-from vworkspace_app.simulation.shrinking import shrink
+from vworkspace_app.simulation.run import draw, perform, read_script
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class _Tally:
     def add(self, outcome: SimulationOutcome) -> None:
         self.runs += 1
         self.acts += outcome.acts
-        self.jobs += outcome.jobs
+        self.jobs += outcome.counts["jobs"]
         self.writes += outcome.writes
         self.seconds += outcome.seconds
         self.points |= outcome.write_points
@@ -86,7 +86,7 @@ def simulate(request: SimulateRequest) -> int:
 def replay(path: Path) -> int:
     """Run a saved script, print its trace and the laws that it breaks; return the exit status."""
     try:
-        script = SimulationScript.read(path)
+        script = read_script(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CommandError(f"{path} cannot be read as a saved run: {error}", status=USAGE) from error
     outcome = perform(script)

@@ -1,12 +1,9 @@
-"""Leader election as `run` takes part in it: a connection of its own for the Lease, and a fence before every write."""
+"""Leader election as `run` takes part in it: its settings."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import anyio
-
-from purekube.ports import KubeApi
-from purekube_run.controller.election import Elector, Fence
+from purekube_run.controller.candidacy import Candidacy, Connect, candidate
 from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
 from vworkspace_app.settings import RunSettings
@@ -16,31 +13,22 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 @asynccontextmanager
 async def leader_election(
-    settings: RunSettings, connect: Callable[..., AbstractAsyncContextManager[KubeApi]], machine: Machine | None = None
+    settings: RunSettings, connect: Connect, machine: Machine | None = None
 ) -> AsyncIterator[Election]:
-    """Be a candidate while the block runs, and release the Lease after it.
+    """Be a candidate while the block runs, if the settings ask for it, and release the Lease after it.
 
-    A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
+    Raises LeaseLost.
     """
     if not settings.leader_elect:
         yield Election()
         return
-    machine = machine or Machine()
-    fence, policy = Fence(machine.monotonic), lease_policy(settings)
-    async with connect(request_timeout=policy.request_timeout, connections=2) as api:
-        elector = Elector(
-            api,
-            fence,
-            namespace=settings.leader_elect_resource_namespace or settings.namespace,
-            name=settings.leader_elect_resource_name,
-            identity=f"{settings.leader_elect_identity or machine.host}_{machine.unique()}",
-            field_manager=FIELD_MANAGER,
-            wall=machine.clock.now,
-            random=machine.random,
-            policy=policy,
-            shard=shard_in(settings),
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(elector.run, name="election")
-            yield Election(elector.wait_leading, lambda: ((elector.name, elector.is_leader),), fence.check)
-            await elector.release()
+    candidacy = Candidacy(
+        settings.leader_elect_resource_namespace or settings.namespace,
+        settings.leader_elect_resource_name,
+        FIELD_MANAGER,
+        lease_policy(settings),
+        settings.leader_elect_identity,
+        shard_in(settings),
+    )
+    async with candidate(candidacy, connect, machine or Machine()) as election:
+        yield election

@@ -8,7 +8,9 @@ import attrs
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE
-from vworkspace_app.simulation.script import Act, Do
+from purekube_run.simulation.laws import NOTE
+from purekube_run.simulation.script import Act
+from vworkspace_app.simulation.script import Do
 from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -18,8 +20,6 @@ PASSWORD: Final = "pass-77c1"
 BROKEN: Final = "6.6.6"
 """The version that cannot be released."""
 _BACKUPS: Final = f"{labels.CAPABILITY_PREFIX}backup"
-NOTE: Final = "example.com/note"
-"""An annotation that people write."""
 
 
 def space_of(name: str) -> str:
@@ -66,6 +66,10 @@ class SimulatedWorkload:
             return
         self.done += 1
         self.world.note("people", f"{act.do} {act.name} {act.number}")
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many jobs there were."""
+        return {"jobs": sum(1 for _ in self.world.control.jobs)}
 
     def _perform(self, act: Act) -> None:
         ref, world = ref_of_instance(act.name), self.world

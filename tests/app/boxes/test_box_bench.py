@@ -4,13 +4,13 @@ from bench.boxes import large_box, plain_box, settled_world
 
 
 def test_the_measured_box_comes_to_be_ready_and_writes_nothing_then() -> None:
-    world = settled_world()
-    applies = sum("apply " in line for line in world.timeline)
-    written = world.writes
+    with settled_world() as world:
+        applies = sum("apply " in line for line in world.timeline)
+        written = world.writes
 
-    world.pass_time(3600)
+        world.run(3600)
 
-    assert (applies, world.writes - written) == (5, 0)
+        assert (applies, world.writes - written) == (5, 0)
     assert written <= 10, "finalizer, five applies, a status whenever another child is waited for"
 
 

@@ -15,7 +15,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.simulation.world import BoxWorld
+from purekube_run.simulation.box_world import BoxWorld
 from vworkspace_core import (
     APPLICATION_INSTANCE,
     Context,
@@ -42,10 +42,10 @@ def chart_box() -> Box:
 
 def by_the_box(spec: dict[str, Any]) -> list[Manifest]:
     """What the box has made of a chart, as it stands on the server."""
-    world = BoxWorld(chart_box(), flux_crds())
-    world.create({**world.box.kind.manifest("podinfo", "team"), "spec": spec}, world.box.kind)
-    world.settle(60)
-    return list(world.children().values())
+    with BoxWorld(chart_box(), flux_crds()) as world:
+        world.create({**world.box.kind.manifest("podinfo", "team"), "spec": spec}, world.box.kind)
+        world.settle(60)
+        return list(world.children().values())
 
 
 def by_the_operator(spec: dict[str, Any]) -> list[Manifest]:
@@ -73,10 +73,9 @@ def by_the_operator(spec: dict[str, Any]) -> list[Manifest]:
         observed,
         Context(Settings(cluster_id="c"), datetime(2026, 6, 1, tzinfo=UTC)),
     )
-    server = BoxWorld(chart_box(), flux_crds())
-    return [
-        server.create({**apply.manifest, "metadata": plain(apply.manifest)}, apply.kind) for apply in decision.applies
-    ]
+    with BoxWorld(chart_box(), flux_crds()) as server:
+        applies = decision.applies
+        return [server.create({**apply.manifest, "metadata": plain(apply.manifest)}, apply.kind) for apply in applies]
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Converted boxes pass `box check`, and behave as the authors of their originals meant (PH-6)."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,21 @@ from purekube.boxes.box import Box
 from purekube.boxes.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of
-from purekube_run.simulation.world import BoxWorld
 from vworkspace_app.commands.box_convert import convert_file
 
 HERE = Path(__file__).parent / "convert"
+
+
+_WORLDS = ExitStack()
+
+
+@pytest.fixture(autouse=True)
+def _close_worlds() -> Iterator[None]:
+    """Close the worlds that a test opens."""
+    with _WORLDS:
+        yield
 
 
 def box_of(file: str) -> Box:
@@ -30,7 +42,7 @@ def box_of(file: str) -> Box:
 
 def world(file: str, **spec: Any) -> tuple[BoxWorld, ObjectRef]:
     """A cluster with the box, and one object of its kind."""
-    made = BoxWorld(box_of(file))
+    made = _WORLDS.enter_context(BoxWorld(box_of(file)))
     kind = made.box.kind
     made.create({**kind.manifest("shop", "team"), "spec": {"image": "nginx:1", "replicas": 3, **spec}}, kind)
     return made, ObjectRef(kind, "team", "shop")
@@ -97,7 +109,7 @@ def test_a_gate_that_closes_leaves_what_is_there() -> None:
     shown.settle()
 
     shown.change(shop, {"spec": {"replicas": 5}})
-    shown.work()
+    shown.run(0)
 
     assert {"Service", "Ingress"} <= set(children(shown))
 

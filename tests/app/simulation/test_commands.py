@@ -8,7 +8,7 @@ import pytest
 from purekube_run.process.errors import CommandError
 from vworkspace_app.commands.simulate import SimulateRequest, faults_named, replay, simulate
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.script import draw
+from vworkspace_app.simulation.run import draw
 
 ROOT = Path(__file__).parents[3]
 

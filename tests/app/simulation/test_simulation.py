@@ -14,13 +14,15 @@ import pytest
 from purekube.controller.decision import Decision, Finalizer
 from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence, LeaseLost
+from purekube_run.simulation.laws import NOTE, Laws
+from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.script import Act, Incident, SimulationScript
+from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.laws import Laws
-from vworkspace_app.simulation.run import SimulationOutcome, perform
-from vworkspace_app.simulation.script import Act, Do, Incident, SimulationScript, draw
-from vworkspace_app.simulation.shrinking import shrink
-from vworkspace_app.simulation.workload import NOTE, PASSWORD
+from vworkspace_app.simulation.run import draw, perform, read_script
+from vworkspace_app.simulation.script import Do
+from vworkspace_app.simulation.workload import PASSWORD
 from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs.store import KubeJobStore
@@ -226,7 +228,7 @@ def test_a_failing_run_is_shrunk_and_saved_and_breaks_the_same_law_again(tmp_pat
     path = tmp_path / "broken.json"
     smaller.script.write(path, {"clause": "SIM-4"})
     assert json.loads(path.read_text())["broken"] == {"clause": "SIM-4"}
-    again = perform(SimulationScript.read(path), no_upgrade)
+    again = perform(read_script(path), no_upgrade)
     assert (again.broken, again.digest) == (smaller.broken, smaller.digest)
 
 

@@ -97,7 +97,7 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed() -> None:
     """SIM-1, RUN-4: two replicas, one Lease."""
     with SimulatedWorld(WorldSettings(seed=4, replicas=2)) as world:
         world.run(30)
-        leader = next(replica for replica in world.replicas if replica.manager and _leads(world, replica.name))
+        leader = next(replica for replica in world.replicas if replica.is_running and _leads(world, replica.name))
         leader.kill("the test")
         world.create(instance("app"), APPLICATION_INSTANCE)
         world.run(120)

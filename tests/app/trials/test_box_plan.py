@@ -1,6 +1,7 @@
 """`box plan`: one pass, carried out on an API server that holds what was observed (PH-6, L26)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import yaml
 
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
+from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.plan import plan_box, shown
-from purekube_run.simulation.world import BoxWorld
 from tests.support.box_site import example
 from tests.support.commands import run
 from vworkspace_app.commands.box_plan import BoxPlanRequest
@@ -31,8 +32,18 @@ SHOP: Mapping[str, Any] = {
 AGREES = {"box.vworkspace.io/readers": "registries.example.com"}
 
 
+_WORLDS = ExitStack()
+
+
+@pytest.fixture(autouse=True)
+def _close_worlds() -> Iterator[None]:
+    """Close the worlds that a test opens."""
+    with _WORLDS:
+        yield
+
+
 def settled() -> tuple[BoxWorld, ObjectRef]:
-    world = BoxWorld(example("webapp"))
+    world = _WORLDS.enter_context(BoxWorld(example("webapp")))
     world.create(SHOP, world.box.kind)
     world.settle()
     return world, world.ref(SHOP)

@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import ref_of
 from purekube.boxes.schemas import CrdVersions
 from purekube.schema import apply_defaults, compile_schema, validate
 from purekube_kit import changes_of, objects_of
-from purekube_run.simulation.examples import NoExample
+from purekube_run.examples.examples import NoExample
 from tests.support.effort import effort
 
 CLOCK = ManualClock()

@@ -262,6 +262,11 @@ class WorkQueue(Generic[K]):
             return 0.0
         return self._delays[0][0] - now if self._delays else None
 
+    def due_in(self, key: K, now: float) -> float | None:
+        """Return the seconds until a key that was added is ready, None if it was not added."""
+        pending = self._pending.get(key)
+        return None if pending is None else max(0.0, pending.ready_at - now)
+
     @property
     def is_backlogged(self) -> bool:
         """True if keys above the background priority wait for a worker."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.simulation.laws import LawViolation
-from vworkspace_app.simulation.run import SimulationOutcome
-from vworkspace_app.simulation.script import Act, Incident, SimulationScript
+from purekube_run.simulation.laws import LawViolation
+from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.script import Act, Incident, SimulationScript
 
 MOST_RUNS: Final = 150
 

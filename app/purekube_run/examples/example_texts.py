@@ -6,7 +6,7 @@ from typing import Final
 
 from purekube.regex import compile_pattern, syntax
 from purekube.regex.syntax import PatternError
-from purekube_run.simulation.data_source import DataSource, apart, one_of
+from purekube_run.examples.data_source import DataSource, apart, one_of
 
 WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core", "z9")
 _MOST_REPEATS: Final = 3

@@ -15,8 +15,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.schema import Schema, apply_defaults, validate
 from purekube.schema.node import MISSING, JsonType, ListType, ValueChecks
 from purekube.schema.structure import INT_FORMATS, equal
-from purekube_run.simulation.data_source import DataSource, apart, one_of, some_of
-from purekube_run.simulation.example_texts import WORDS, matching_text, plain_text, text_of_format
+from purekube_run.examples.data_source import DataSource, apart, one_of, some_of
+from purekube_run.examples.example_texts import WORDS, matching_text, plain_text, text_of_format
 
 _MOST_ITEMS: Final = 3
 _DEEPEST: Final = 12

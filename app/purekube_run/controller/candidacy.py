@@ -1,0 +1,56 @@
+"""A candidate for a Lease: a connection of its own for the Lease, and a fence before every write (RUN-4)."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+import anyio
+import attrs
+
+from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy
+from purekube.controller.shard import WHOLE, Shard
+from purekube.ports import KubeApi
+from purekube_run.controller.election import Elector, Fence
+from purekube_run.controller.manager import Election
+from purekube_run.process.machine import Machine
+
+Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
+"""A function that opens a connection to the API server, with a time limit of requests and a number of connections."""
+
+
+@attrs.frozen
+class Candidacy:
+    """What a process is a candidate for. Without a `name` it calls itself as its machine is called."""
+
+    namespace: str
+    lease: str
+    field_manager: str
+    policy: LeasePolicy = DEFAULT_LEASE_POLICY
+    name: str = ""
+    shard: Shard = WHOLE
+
+
+@asynccontextmanager
+async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
+    """Be a candidate while the block runs, and release the Lease after it.
+
+    A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
+    """
+    fence, policy = Fence(machine.monotonic), candidacy.policy
+    async with connect(request_timeout=policy.request_timeout, connections=2) as api:
+        elector = Elector(
+            api,
+            fence,
+            namespace=candidacy.namespace,
+            name=candidacy.lease,
+            identity=f"{candidacy.name or machine.host}_{machine.unique()}",
+            field_manager=candidacy.field_manager,
+            wall=machine.clock.now,
+            random=machine.random,
+            policy=policy,
+            shard=candidacy.shard,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(elector.run, name="election")
+            yield Election(elector.wait_leading, lambda: ((elector.name, elector.is_leader),), fence.check)
+            await elector.release()

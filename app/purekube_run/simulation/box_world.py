@@ -1,0 +1,176 @@
+"""A world for one box: its controller is at work as `box run` runs it, with simulated workloads, without latency."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypedDict
+
+from kubelab.downstream.behaviour import DownstreamBehaviour
+from kubelab.entropy import SeededEntropy
+from kubelab.flux import FluxBehaviour
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.boxes.box import Box, ExternalNode
+from purekube.boxes.decide import composite_of
+from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.kind_webhooks import converter_of
+from purekube.boxes.labels import BOX_NAME, child_kinds
+from purekube.composites.parent import Parent
+from purekube.controller.execute import STATUS
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import Entropy
+from purekube.versions import Converter
+from purekube_run.simulation.cluster import MemoryCluster, kinds_with_work, plain_definition, ready_of
+from purekube_run.simulation.extension_replica import Extending, ExtensionReplica
+from purekube_run.simulation.faults import Schedule
+from purekube_run.simulation.world import World
+
+OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
+_MOST_ROUNDS: Final = 5_000
+"""The rounds of the event loop without a change of time that count as a loop."""
+_SERVER: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("managedFields", "selfLink"),
+)
+"""The fields of metadata that only an API server writes."""
+
+
+class _Simulated(TypedDict):
+    simulated: tuple[str, ...]
+    flux: FluxBehaviour | None
+    converters: tuple[Converter, ...]
+
+
+def simulated_for(box: Box) -> _Simulated:
+    """Return what of a cluster is simulated for a box: the controllers of its kinds, its conversions."""
+    kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
+    makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
+    converter = converter_of(box)
+    return {
+        "simulated": kinds_with_work(kinds),
+        "flux": FluxBehaviour() if makes_flux else None,
+        "converters": () if converter is None else (converter,),
+    }
+
+
+def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest] = ()) -> None:
+    """Serve the kind of a box and further definitions, and label namespaces so that the box acts in them."""
+    cluster.namespace_labels = labels = dict((box.namespaces or {}).get("matchLabels") or {})
+    if labels:
+        cluster.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
+    cluster.install([*([box.crd] if box.crd else [plain_definition(box.kind)]), *definitions])
+
+
+def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
+    """Store an object as it was observed elsewhere, with its uid, status and managers, as far as given.
+
+    An object with the box's label and without managers counts as applied by the box. Raises errors of the port.
+    """
+    ref = cluster.ref(manifest)
+    meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
+    plain = {key: value for key, value in meta.items() if key not in _SERVER}
+    body = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": plain}
+    labels = metadata(manifest).get("labels") or {}
+    if labels.get(BOX_NAME) == box.name and not meta.get("managedFields"):
+        made = run_sync(cluster.admin.apply(body, kind=ref.kind, field_manager=box.field_manager))
+    else:
+        made = cluster.create(body, ref.kind)
+    observed = {key: value for key, value in meta.items() if key in _SERVER and key != "resourceVersion"}
+    status = {"status": manifest["status"]} if "status" in manifest else {}
+    stored = {**made, **status, "metadata": {**metadata(made), **observed}}
+    cluster.server.store.put(cluster.server.resource(ref.kind).storage, stored)
+    return ref
+
+
+def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
+    """Return every object of a kind that a box makes."""
+    return {ref_of(live, kind): live for kind in child_kinds(box) for live in cluster.objects(kind)}
+
+
+class BoxWorld(World):
+    """One cluster with one box, for a `with` block. `timeline` records what the box's controller did, and when."""
+
+    def __init__(
+        self,
+        box: Box,
+        definitions: Iterable[Manifest] = (),
+        behaviour: DownstreamBehaviour | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        super().__init__(most_rounds=_MOST_ROUNDS, behaviour=behaviour, **simulated_for(box))
+        self.box = box
+        self.writes = 0
+        self.statuses: list[Manifest] = []
+        self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
+        """The callback for each pass that wrote something."""
+        self._entropy = SeededEntropy(0) if entropy is None else entropy
+        install_box(self, box, definitions)
+        self._replica = self._process()
+        self.replicas.append(self._replica)
+
+    def _process(self) -> ExtensionReplica:
+        extending = Extending((composite_of(self.box),), entropy=self._entropy, concluded=self._concluded)
+        return ExtensionReplica(self, "box", extending, user=OPERATOR)
+
+    def restart(self, box: Box | None = None) -> None:
+        """Start the process again, with another file of the same box if one is given."""
+        self.box = box or self.box
+        schedule = self._replica.schedule
+        self.remove(self._replica)
+        self._replica = self._process()
+        self._replica.schedule = schedule
+        self.add(self._replica)
+
+    def set_faults(self, schedule: Schedule) -> None:
+        """Let the calls of the box's controller fail by a schedule from now on; `calm` is none."""
+        self._replica.schedule = schedule
+
+    def _concluded(self, ref: ObjectRef, result: ReconcileResult) -> None:
+        self.writes += result.writes
+        for verb, what in result.executed:
+            if verb != STATUS:
+                self.say(f"{verb} {what}")
+        if result.status is not None:
+            self.statuses.append(result.status)
+            self.say(f"status: {ready_of(result.status)}")
+        if result.executed:
+            self.on_pass(ref)
+
+    # --- objects -----------------------------------------------------------------------------------------------------
+
+    def children(self) -> Mapping[ObjectRef, Manifest]:
+        """Return every object of a kind that the box makes."""
+        return children_of(self, self.box)
+
+    def parents(self) -> Sequence[ObjectRef]:
+        """Return every object of the box's kind."""
+        return [ref_of(live, self.box.kind) for live in self.objects(self.box.kind)]
+
+    def parent(self, ref: ObjectRef) -> Parent:
+        """Return an object of the box's kind, as the controller reads it. Raises errors of the port."""
+        return composite_of(self.box).read(run_sync(self.admin.get(ref)))
+
+    def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
+        """Return whether an external with this content would count as ready."""
+        names = {external.id: manifest}
+        try:
+            return all(condition.holds(names) for condition in external.ready)
+        except ExpressionFailure:
+            return False
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def waits(self, ref: ObjectRef) -> float | None:
+        """Return the seconds until an object is requeued in any case; None if it is not."""
+        manager = self._replica.manager
+        pools = () if manager is None else manager.worker_pools.values()
+        return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)
+
+    def reconcile(self, ref: ObjectRef) -> None:
+        """Request a pass, and let everything happen that is due at this moment. Raises WorldHotLoop."""
+        if self._replica.manager is not None:
+            self._replica.manager.enqueue(composite_of(self.box).controller, ref)
+        self.run(0)
+
+    def settle(self, within: float = 3600.0) -> None:
+        """Let time pass until nothing is left to do, or `within` seconds have passed. Raises WorldHotLoop."""
+        self.until(lambda: self._replica.is_at_rest and self.controllers.next_work() is None, within)

@@ -1,0 +1,80 @@
+"""A replica of boxes, pure reconcilers and controllers in Python: what `box run` and `controllers run` run."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+import anyio
+import attrs
+
+from kubelab.entropy import SeededEntropy
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.composites.composite import Composite
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import Entropy
+from purekube_run.controller.candidacy import Candidacy, candidate
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.manager import Election
+from purekube_run.controller.pass_log import log_pass
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.process.machine import Machine
+from purekube_run.reconcilers.controllers import GivenController
+from purekube_run.reconcilers.extensions import ExtensionManager
+from purekube_run.simulation.replica import Replica, Surroundings
+
+
+@attrs.frozen
+class Extending:
+    """What a process of extensions runs. Without a `candidacy` it leads at once.
+
+    `concluded` gets the result of each pass; `field_manager` writes Events.
+    """
+
+    composites: Sequence[Composite] = ()
+    controllers: Sequence[GivenController] = ()
+    candidacy: Candidacy | None = None
+    field_manager: str = "controllers"
+    entropy: Entropy = attrs.field(factory=lambda: SeededEntropy(0))
+    concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
+
+
+class ExtensionReplica(Replica):
+    """One process of extensions. `manager` is that of its present life, once it has one."""
+
+    def __init__(
+        self,
+        world: Surroundings,
+        name: str,
+        extending: Extending,
+        *,
+        user: str,
+        latency: tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(world, name, user=user, latency=latency)
+        self.extending = extending
+        self.manager: ExtensionManager | None = None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether it works, and has nothing left to do, not even later."""
+        return self.is_running and self.manager is not None and self.manager.is_at_rest
+
+    async def main(self, machine: Machine) -> None:
+        """Run everything, as soon as this process is elected."""
+        self.manager = None
+        async with self._election(machine) as election:
+            await self._work(machine, election)
+
+    def _election(self, machine: Machine) -> AbstractAsyncContextManager[Election]:
+        candidacy = self.extending.candidacy
+        return nullcontext(Election()) if candidacy is None else candidate(candidacy, self.connect, machine)
+
+    async def _work(self, machine: Machine, election: Election) -> None:
+        extending, api, clock = self.extending, self.connect(election.before_write), machine.clock
+        events = BackgroundEvents(api, clock, instance=self.name, field_manager=extending.field_manager)
+        options = ManagerOptions(machine.random, entropy=extending.entropy, concluded=extending.concluded)
+        self.manager = ExtensionManager(
+            api, clock, events, options, composites=extending.composites, controllers=extending.controllers
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run, name="events")
+            group.start_soon(self.manager.run, election.elected, name="controllers")

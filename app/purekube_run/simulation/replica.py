@@ -1,0 +1,107 @@
+"""One replica: a process with a machine and connections of its own, killed and started again at will."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from kubelab.clock import VirtualTimeLoop
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube_run.process.machine import Machine
+from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ObservedWrite, ReplicaClock
+from purekube_run.simulation.faults import Schedule, WatchFaults, calm
+
+
+class Surroundings(Protocol):
+    """The part of a world that a replica meets."""
+
+    seed: int
+    loop: VirtualTimeLoop
+    server: ApiServer
+
+    def note(self, actor: str, what: str) -> None:
+        """Add a line to the trace."""
+        ...
+
+    def written(self, write: ObservedWrite) -> None:
+        """Note a write that reached the API server."""
+        ...
+
+    def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:
+        """Note that a process ended: with an error, or killed, without one."""
+        ...
+
+
+class Replica(ABC):
+    """One process. `starts` counts its lives; each has its own random numbers. `user` makes its calls.
+
+    `latency` is the time in seconds of a request, at least and at most; None for none.
+    """
+
+    def __init__(
+        self, world: Surroundings, name: str, *, user: str, latency: tuple[float, float] | None = (0.001, 0.008)
+    ) -> None:
+        self.name = name
+        self.user = user
+        self.clock = ReplicaClock(world.loop)
+        self.starts = 0
+        self.disturbances: list[Disturbance] = []
+        """Troubles that are ordered for its next requests, in this life or a later one."""
+        self.schedule: Schedule = calm
+        """The further faults of its requests, in every life."""
+        self.streams = WatchFaults()
+        """The further faults of its watches, in every life."""
+        self.task: asyncio.Task[None] | None = None
+        self._world = world
+        self._latency = latency
+        self.link = self.new_link()
+
+    @abstractmethod
+    async def main(self, machine: Machine) -> None:
+        """Run the process on a machine, from its start to its end."""
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the process lives."""
+        return self.task is not None and not self.task.done() and not self.link.dead
+
+    def start(self) -> None:
+        """Start a process, which knows what is durable."""
+        self.starts += 1
+        self.link = self.new_link()
+        self.task = self._world.loop.create_task(self.main(self._machine()), name=f"{self.name} {self.starts}")
+        self.task.add_done_callback(self._over)
+
+    def kill(self, reason: str) -> None:
+        """End the process as SIGKILL does: nothing of it runs on, and nothing it sent arrives."""
+        if not self.link.dead:
+            self.link.dead = True
+            self._world.note(self.name, f"killed: {reason}")
+            if self.task is not None:
+                self.task.cancel()
+
+    def connect(self, before_write: Callable[[], None] = lambda: None, **_: object) -> KubeConnection:
+        """Return a connection to the API server; `before_write` is the fence."""
+        world, caller = self._world, Caller(self.user, agent="vworkspace-operator/1")
+        api = InProcessKube(world.server, caller=caller, sleep=asyncio.sleep, on_open=self.link.opened)
+        return KubeConnection(api, self.link, before_write, world.written, lambda: world.server.store.version)
+
+    def new_link(self) -> Link:
+        """Return the network of a life."""
+        random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
+        return Link(self, random, self._world.loop.time, self._latency)
+
+    def _machine(self) -> Machine:
+        random = Random(f"{self._world.seed}/{self.name}/{self.starts}")
+        unique = f"{random.getrandbits(64):016x}"
+        return Machine(self.clock, self.clock.boottime, random.random, self.name, lambda: unique)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        if self.link.dead or task.cancelled():
+            self._world.replica_ended(self, None)
+            return
+        self.link.dead = True
+        self._world.replica_ended(self, task.exception())

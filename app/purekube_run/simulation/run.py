@@ -1,0 +1,193 @@
+"""One run of a script: acts and faults until its time is over, then rest, with the laws checked throughout (SIM-1)."""
+
+import gc
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import attrs
+
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.laws import Laws, LawViolation
+from purekube_run.simulation.script import Act, Incident, SimulationScript
+from purekube_run.simulation.world import World, WorldHotLoop
+from purekube_run.simulation.world_faults import SimulatedFault, Strike
+
+W = TypeVar("W", bound=World)
+L = TypeVar("L", bound=Laws)
+
+_CONVERGE: Final = 3600.0
+"""The seconds after the last fault within which everything must converge."""
+_LOOK: Final = 60.0
+_QUIET: Final = 720.0
+"""The seconds of rest in which nothing may be written: longer than a resync."""
+
+
+class Workload(Protocol):
+    """The users of one world."""
+
+    done: int
+    """The number of acts that had an effect."""
+
+    def perform(self, act: Act) -> None:
+        """Carry out an act; one that the API server refuses has no effect."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """Return what else the summary counts, by its name."""
+        ...
+
+
+@attrs.frozen
+class Simulation(Generic[W, L]):
+    """What is simulated: its worlds, their laws, their users' acts, and the faults that befall them.
+
+    `lives` draws the acts on so many objects within so many seconds.
+    """
+
+    world: Callable[[SimulationScript], W]
+    laws: Callable[[W], L]
+    workload: Callable[[W], Workload]
+    lives: Callable[[Random, int, float], Iterator[Act]]
+    deeds: Collection[str]
+    faults: Mapping[str, SimulatedFault[W]]
+
+    def draw(
+        self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str]
+    ) -> SimulationScript:
+        """Return the script of a seed: objects that live, and faults at their rates."""
+        random = Random(f"script {seed}")
+        acts = sorted(self.lives(random, objects, seconds))
+        incidents = sorted(each for name in faults for each in self._incidents(random, name, seconds, replicas))
+        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents))
+
+    def _incidents(self, random: Random, name: str, seconds: float, replicas: int) -> Iterator[Incident]:
+        fault = self.faults[name]
+        mean = 3600.0 / fault.per_hour
+        at = 0.0
+        while (at := at + random.expovariate(1 / mean)) < seconds:
+            lasts = round(random.uniform(*fault.lasts), 3)
+            yield Incident(round(at, 3), name, random.randrange(replicas), lasts, round(random.random(), 4))
+
+    def strike(self, world: W, incident: Incident) -> None:
+        """Let a fault strike."""
+        replica = min(incident.replica, len(world.replicas) - 1)
+        fault = self.faults[incident.fault]
+        fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
+
+    def perform(
+        self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
+    ) -> "SimulationOutcome":
+        """Run a script in a new world. `prepare` may add laws, or defects."""
+        began = time.process_time()
+        with _without_collector(), self.world(script) as world:
+            laws = self.laws(world)
+            run = _Run(self, script, world, laws, self.workload(world))
+            world.on_write.append(run.note)
+            prepare(world, laws)
+            run.course()
+            return run.outcome(time.process_time() - began)
+
+
+@attrs.frozen
+class SimulationOutcome:
+    """The end of one run. `seconds` is virtual time, `cost` processor time, `counts` what a workload counts."""
+
+    script: SimulationScript
+    broken: tuple[LawViolation, ...]
+    checks: Mapping[str, int]
+    happened: Mapping[str, int]
+    acts: int
+    counts: Mapping[str, int]
+    writes: int
+    write_points: frozenset[str]
+    seconds: float
+    cost: float
+    digest: str
+    trace: tuple[str, ...] = attrs.field(repr=False)
+
+
+@attrs.define
+class _Run:
+    """A script being run. `writes` are those of replicas, without what they write for themselves."""
+
+    simulation: Simulation[Any, Any]
+    script: SimulationScript
+    world: World
+    laws: Laws
+    workload: Workload
+    writes: int = 0
+    points: set[str] = attrs.field(factory=set)
+
+    def note(self, write: ObservedWrite) -> None:
+        """Count a write."""
+        if write.request.kind not in self.laws.own:
+            self.writes += 1
+            self.points.add(f"{write.request.action} {write.request.kind.kind}")
+
+    def course(self) -> None:
+        """Let everything happen, until a law breaks."""
+        try:
+            self._steps()
+            if not self.laws.broken:
+                self._rest()
+        except WorldHotLoop as error:
+            self.laws.hot(str(error))
+        self.laws.finish()
+
+    def _steps(self) -> None:
+        for step in self.script.steps:
+            self.world.run(step.at - self.world.seconds)
+            if isinstance(step, Act):
+                self.workload.perform(step)
+            else:
+                self.simulation.strike(self.world, step)
+            if self.laws.broken:
+                return
+        self.world.run(max(0.0, self.script.seconds - self.world.seconds))
+
+    def _rest(self) -> None:
+        world, laws = self.world, self.laws
+        world.heal()
+        limit = world.seconds + _CONVERGE
+        while not laws.broken and world.seconds < limit and any(laws.unsettled()):
+            world.run(_LOOK)
+        if not laws.broken:
+            laws.settled()
+        if not laws.broken:
+            world.run(_LOOK)
+            before = self.writes
+            world.run(_QUIET)
+            laws.silent(self.writes - before, _QUIET)
+
+    def outcome(self, cost: float) -> SimulationOutcome:
+        """Return what came of it."""
+        world = self.world
+        return SimulationOutcome(
+            self.script,
+            tuple(self.laws.complete()),
+            self.laws.by_clause,
+            world.happened,
+            self.workload.done,
+            self.workload.counts(),
+            self.writes,
+            frozenset(self.points),
+            world.seconds,
+            cost,
+            world.digest(),
+            tuple(world.trace),
+        )
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the garbage collector from running: a quarter of the cost, and its moments differ between processes."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

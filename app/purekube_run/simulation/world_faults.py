@@ -1,0 +1,162 @@
+"""The faults of every world, each with its rate: of requests, watches, machines and servers (SIM-2, RUN-10).
+
+A fault strikes at a moment: at once, or at the next request of a replica that it concerns. `World.happened` counts the
+ones that did happen.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from kubelab.access.authorization import Attributes
+from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from kubelab.model.calls import Caller
+from purekube_run.simulation.connection import Disturbance, Trouble, WatchTrouble
+from purekube_run.simulation.world import World
+
+W_co = TypeVar("W_co", bound=World, covariant=True)
+W_contra = TypeVar("W_contra", bound=World, contravariant=True)
+
+
+@attrs.frozen
+class Strike(Generic[W_co]):
+    """One fault as it strikes: the world, its replica, how long it lasts, and a number in [0, 1)."""
+
+    world: W_co
+    name: str
+    replica: int
+    seconds: float
+    choice: float
+
+    def happened(self, what: str) -> None:
+        """Count the fault, and add it to the trace."""
+        self.world.happened[self.name] += 1
+        self.world.note("fault", f"{self.name}: {what}")
+
+    def later(self, act: Callable[[], None]) -> None:
+        """Do something when the fault is over."""
+        self.world.loop.call_later(self.seconds, act)
+
+
+@attrs.frozen
+class SimulatedFault(Generic[W_contra]):
+    """A kind of fault: how it strikes, how often in an hour, and how long it lasts in seconds."""
+
+    strike: Callable[[Strike[W_contra]], None]
+    per_hour: float
+    lasts: tuple[float, float] = (0.0, 0.0)
+
+
+def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
+    """Return a fault of the next request that it concerns, after up to twenty others."""
+
+    def strike(at: Strike[World]) -> None:
+        ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
+        at.world.replicas[at.replica].disturbances.append(ordered)
+
+    return SimulatedFault(strike, per_hour)
+
+
+def _of_watch(trouble: WatchTrouble, per_hour: float) -> SimulatedFault[World]:
+    def strike(at: Strike[World]) -> None:
+        if kind := at.world.replicas[at.replica].link.disturb_watch(trouble, at.choice, at.seconds):
+            at.happened(kind)
+
+    return SimulatedFault(strike, per_hour, (5.0, 120.0))
+
+
+def _kill(at: Strike[World]) -> None:
+    replica = at.world.replicas[at.replica]
+    if replica.is_running:
+        replica.kill("SIGKILL")
+        at.happened(replica.name)
+
+
+def _partition(at: Strike[World]) -> None:
+    replica = at.world.replicas[at.replica]
+    replica.link.partition(at.seconds)
+    at.happened(f"{replica.name} for {at.seconds:g} s")
+
+
+def _clock_jump(at: Strike[World]) -> None:
+    clock = at.world.replicas[at.replica].clock
+    clock.offset += timedelta(seconds=round((at.choice - 0.5) * 1200))
+    at.happened(f"the clock is wrong by {clock.offset.total_seconds():g} s")
+
+
+def _suspend(at: Strike[World]) -> None:
+    at.world.replicas[at.replica].clock.slept += at.seconds
+    at.happened(f"{at.seconds:g} s")
+
+
+def _restart_server(at: Strike[World]) -> None:
+    at.world.server.streams.end()
+    at.world.server.store.compact()
+    at.happened("watches end, the history is gone")
+
+
+def _restore_etcd(at: Strike[World]) -> None:
+    """Take a snapshot now, and go back to it at the end."""
+    snapshot = at.world.server.store.snapshot()
+
+    def restore() -> None:
+        at.world.restore(snapshot)
+        at.happened(f"to resourceVersion {snapshot.version}")
+
+    at.later(restore)
+
+
+def _engines_stall(at: Strike[World]) -> None:
+    rule = DownstreamRule(DownstreamOutcome(Ending.STALL))
+    at.world.set_behaviour(engines=DownstreamBehaviour(rules=(rule,)))
+    at.later(at.world.calm_down)
+    at.happened(f"for {at.seconds:g} s")
+
+
+def _remove_right(at: Strike[World]) -> None:
+    """Take away the right to write a resource from all replicas."""
+    world = at.world
+    if not world.rights:
+        return
+    resource, users = world.rights[int(at.choice * len(world.rights))], {replica.user for replica in world.replicas}
+
+    def allows(caller: Caller, asked: Attributes) -> bool:
+        writes = asked.verb not in ("get", "list", "watch")
+        return not (caller.user in users and writes and asked.resource == resource)
+
+    world.server.authorize = allows
+
+    def give_back() -> None:
+        world.server.authorize = None
+
+    at.later(give_back)
+    at.happened(f"to write {resource} for {at.seconds:g} s")
+
+
+WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
+    "crash-before-write": _of_request(Trouble.CRASH_BEFORE, 1.5),
+    "crash-after-write": _of_request(Trouble.CRASH_AFTER, 1.5),
+    "api-error": _of_request(Trouble.UNAVAILABLE, 3.0),
+    "lost-answer": _of_request(Trouble.LOST_ANSWER, 3.0),
+    "too-many-requests": _of_request(Trouble.TOO_MANY, 2.0),
+    "write-conflict": _of_request(Trouble.STALE, 2.0),
+    "slow-answer": _of_request(Trouble.SLOW, 2.0),
+    "proxy-garbage": _of_request(Trouble.GARBAGE, 1.0),
+    "watch-cut": _of_watch(WatchTrouble.CUT, 2.0),
+    "watch-expired": _of_watch(WatchTrouble.EXPIRED, 1.0),
+    "watch-half-open": _of_watch(WatchTrouble.HALF_OPEN, 1.0),
+    "watch-late": _of_watch(WatchTrouble.LATE, 2.0),
+    "watch-repeated": _of_watch(WatchTrouble.REPEATED, 1.0),
+    "replica-killed": SimulatedFault(_kill, 1.0),
+    "partition": SimulatedFault(_partition, 1.0, (2.0, 30.0)),
+    "lease-lost": SimulatedFault(_partition, 0.5, (60.0, 150.0)),
+    "clock-jump": SimulatedFault(_clock_jump, 1.0),
+    "machine-suspended": SimulatedFault(_suspend, 0.5, (5.0, 90.0)),
+    "server-restarted": SimulatedFault(_restart_server, 1.0),
+    "etcd-restored": SimulatedFault(_restore_etcd, 0.5, (5.0, 300.0)),
+    "engines-stall": SimulatedFault(_engines_stall, 0.5, (5.0, 120.0)),
+    "right-removed": SimulatedFault(_remove_right, 0.5, (5.0, 120.0)),
+}
+"""Every fault that can befall any world, by its name."""
