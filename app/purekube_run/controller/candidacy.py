@@ -20,7 +20,7 @@ Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
 
 @attrs.frozen
 class Candidacy:
-    """What a process is a candidate for. Without a `name` it calls itself as its machine is called."""
+    """A candidacy for one Lease. Without a `name` a process calls itself as its machine is called."""
 
     namespace: str
     lease: str

@@ -24,7 +24,7 @@ from purekube_run.simulation.replica import Replica, Surroundings
 
 @attrs.frozen
 class Extending:
-    """What a process of extensions runs. Without a `candidacy` it leads at once.
+    """The contents of a process of extensions. Without a `candidacy` it leads at once.
 
     `concluded` gets the result of each pass; `field_manager` writes Events.
     """

@@ -42,7 +42,7 @@ class Workload(Protocol):
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """What is simulated: its worlds, their laws, their users' acts, and the faults that befall them.
+    """A simulation: its worlds, their laws, their users' acts, and the faults that befall them.
 
     `lives` draws the acts on so many objects within so many seconds.
     """
