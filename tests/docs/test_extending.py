@@ -127,7 +127,8 @@ def test_everything_that_the_suite_says_of_engines_holds_for_the_new_one(extende
 
 @pytest.mark.slow
 def test_the_pages_and_manifests_are_generated_with_it(extended: Path) -> None:
-    page = run(extended, "-c", "from tools.operations_page import operations_page; print(operations_page())")
+    pages = "from tools.operations_page import engines_page, operations_page; print(operations_page(), engines_page())"
+    page = run(extended, "-c", pages)
     command = ("manifests", "--rbac-only", "--namespace", "org-myteam")
     roles = run(extended, "-m", "vworkspace_app", *command)
 
