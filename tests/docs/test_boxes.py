@@ -1,4 +1,4 @@
-"""docs/boxes.md does what it says: its commands run as they stand, its boxes are right, its words are all there are."""
+"""The pages about boxes do what they say: commands run as written, boxes are valid, fields are complete."""
 
 import re
 import shlex
@@ -27,7 +27,8 @@ from tests.support.boxes import CONDITIONS
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.program import app
 
-PAGE = (ROOT / "docs" / "boxes.md").read_text(encoding="utf-8")
+PAGES = ("boxes.md", "boxes-reference.md")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 BLOCKS = re.findall(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
