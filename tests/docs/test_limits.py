@@ -1,4 +1,4 @@
-"""The limits of docs/security.md are those of the code, and every limit of the code is told or said to be another's."""
+"""The limits of docs/limits.md are those of the code, and every limit of the code is told or said to be another's."""
 
 import importlib
 import re
@@ -12,7 +12,7 @@ from purekube.cel.limits import LIMITS as EXPRESSIONS
 from purekube_run.process.http import ConnectionLimits as PortLimits
 from vworkspace_core.api.admission import AdmissionSettings
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
 MIB, KIB = 1024 * 1024, 1024
 
 
@@ -83,8 +83,7 @@ LIMITS = (
 
 def rows() -> dict[str, str]:
     """Limit by what it is about."""
-    table = PAGE.partition("## Limits")[2].partition("\n## ")[0]
-    found = re.findall(r"^\| (?!what|-)(.+?) \| (.+?) \| .+ \|$", table, re.MULTILINE)
+    found = re.findall(r"^\| (?!what|-)(.+?) \| (.+?) \| .+ \|$", PAGE, re.MULTILINE)
     return dict(found)
 
 

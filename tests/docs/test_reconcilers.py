@@ -20,7 +20,8 @@ from vworkspace_app.__main__ import run_command
 
 pytest_plugins = ["pytester"]
 
-PAGE = (ROOT / "docs" / "reconcilers.md").read_text(encoding="utf-8")
+_PAGES = ("reconcilers.md", "reconcilers-testing.md")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in _PAGES)
 BLOCKS = {
     (language, name): text for language, name, text in re.findall(r"^```(\w+) ([^\n]+)\n(.*?)^```$", PAGE, re.M | re.S)
 }
@@ -94,7 +95,7 @@ def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
 
 
 def test_the_kit_has_what_the_page_says_of_it() -> None:
-    section = PAGE.split("## Testing", 1)[1].split("A fault ends", 1)[0]
+    section = PAGE.split("# Testing reconcilers", 1)[1].split("A fault ends", 1)[0]
     first = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     names = {word for cell in first for word in re.findall(r"`(\w+)", cell)}
 
