@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.docs import decision_pages, spec_pages
 from tools.commands_page import commands_page
+from tools.flux_page import flux_page
 from tools.modules_page import modules_page
 from tools.operations_page import engines_page
 
@@ -18,6 +19,7 @@ def site_pages() -> Mapping[str, str]:
     return {
         "docs/cli.md": commands_page(),
         "docs/engines.md": engines_page(),
+        "docs/flux-scenarios.md": flux_page(),
         "docs/modules.md": modules_page(),
         "docs/decisions/README.md": decision_pages.page(),
         "docs/spec/proofs.md": spec_pages.page(),
