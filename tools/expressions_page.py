@@ -114,19 +114,15 @@ def _functions() -> Iterator[str]:
         "`[? ]`; `has`, `all`, `exists`, `exists_one`, `filter`, `map`, `sortBy`, `transformList`, `transformMap`,",
         "`transformMapEntry` (with one variable or two), `optMap`, `optFlatMap`, `or`, `orValue`, `cel.bind`.",
         "",
-        "The functions of each library are listed by the type of their result:",
+        "The functions of each library, with the types of CEL and of Kubernetes; `box check` reports wrong arguments.",
         "",
+        "| library | functions |",
+        "|---|---|",
     )
     for heading, functions in LIBRARIES.items():
-        yield from (f"## {heading}", "")
-        yield from (f"* `{result}`: {', '.join(calls)}" for result, calls in _by_result(functions).items())
-        yield ""
+        yield f"| {heading} | {', '.join(_names(functions))} |"
 
 
-def _by_result(functions: Iterable[Function]) -> dict[str, list[str]]:
-    """Return the calls of a library by the type of their result."""
-    calls: dict[str, list[str]] = {}
-    for signature in (each for function in functions for each in function.signatures):
-        call, _, result = signature.text.replace("$", "").rpartition(" -> ")
-        calls.setdefault(result, []).append(f"`{call}`")
-    return calls
+def _names(functions: Iterable[Function]) -> Iterable[str]:
+    """Return each function once, in the order of the library."""
+    return dict.fromkeys(f"`{'.' * function.method}{function.name}`" for function in functions)

@@ -1,4 +1,4 @@
-"""The page `docs/flux-scenarios.md`: every scenario of Flux by topic, with the first sentence of its docstring (RUN-9)."""
+"""The page `docs/flux-scenarios.md`: every scenario of Flux by topic, as its docstring says (RUN-9)."""
 
 from collections.abc import Iterator
 

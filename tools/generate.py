@@ -14,12 +14,10 @@ from tools.chart.files import chart
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
 from tools.expressions_page import expressions_page
-from tools.metrics_page import metrics_page
 from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
 from vworkspace_app.install.alerts import alerts_file
 from vworkspace_app.install.kustomize import kustomize_bases
-from vworkspace_app.settings import printing
 from vworkspace_core.api.crd import crd_manifests
 
 
@@ -37,8 +35,6 @@ def generated_files() -> Mapping[str, str]:
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),
         "docs/schemas/operatorbox-crd.yaml": dump([crd_document()], Format.YAML),
         "docs/expressions.md": expressions_page(),
-        "docs/settings.md": printing.markdown(),
-        "docs/metrics.md": metrics_page(),
         "docs/observability/alerts.yaml": alerts_file(),
         "docs/observability/grafana-dashboard.json": dashboard(),
     }

@@ -35,15 +35,15 @@ def _rows(rows: Iterable[tuple[str, ...]]) -> str:
 
 _PAGE: Final = """# Metrics and probes
 
-Generated from `app/vworkspace_app/observability/` by `make manifests`; do not edit.
+Generated from `app/vworkspace_app/observability/`.
 
 `run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
 client-go are kept, so that dashboards made for them work; labels hold no names of objects, unless `--metrics-names`
-asks for some. Beside these come the `process_…` metrics of the Prometheus client. [observability/](observability/) has
+asks for some. The `process_…` metrics of the Prometheus client are included. [observability/](observability/) has
 a Grafana dashboard that begins with applications, and alert rules, each with what to do.
 
-How long something has been in the way is told as an age by condition, status and reason. So many short installs are no
-alarm, one that is stuck is, and a restart of the operator resets nothing. What is well costs nothing.
+The gauges ending in `_oldest_seconds` measure how long a condition has lasted, so many short installs raise no alarm,
+and a single stuck one does. A restart of the operator resets nothing. An object without trouble adds no series.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -51,13 +51,12 @@ alarm, one that is stuck is, and a restart of the operator resets nothing. What 
 
 ## Probes
 
-Both answer 200 or 503 with a line for each check, `[+]` or `[-]` with what is wrong. They are served by a thread of
-their own, so that a blocked event loop is told instead of timing out.
+Both answer 200 or 503 with a line for each check, `[+]` or `[-]` with what is wrong. A separate thread serves
+them, so a blocked event loop is reported instead of timing out.
 
 | check | of | fails when |
 |---|---|---|
 {checks}
 
-`/healthz` does not fail for what no restart can mend: a kind whose CRD is missing, a server that refuses, a control
-plane that is away.
+`/healthz` does not fail for what no restart can fix: a missing CRD, a server that refuses, an absent control plane.
 """

@@ -10,8 +10,10 @@ from pathlib import Path
 from tests.docs import decision_pages, spec_pages
 from tools.commands_page import commands_page
 from tools.flux_page import flux_page
+from tools.metrics_page import metrics_page
 from tools.modules_page import modules_page
 from tools.operations_page import engines_page
+from vworkspace_app.settings import printing
 
 
 def site_pages() -> Mapping[str, str]:
@@ -20,7 +22,9 @@ def site_pages() -> Mapping[str, str]:
         "docs/cli.md": commands_page(),
         "docs/engines.md": engines_page(),
         "docs/flux-scenarios.md": flux_page(),
+        "docs/metrics.md": metrics_page(),
         "docs/modules.md": modules_page(),
+        "docs/settings.md": printing.markdown(),
         "docs/decisions/README.md": decision_pages.page(),
         "docs/spec/proofs.md": spec_pages.page(),
     }

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import ROOT
 from tests.docs.test_links import PAGES, named
 from tools.commands_page import commands_page
+from vworkspace_app.settings.printing import markdown as settings_page
 
 _ANYWHERE = ("--help", "--version", "-h")
 _PAST = {"CHANGELOG.md"}
@@ -26,8 +26,7 @@ def options() -> dict[str, set[str]]:
         name: set(_OPTION.findall(section))
         for name, section in re.findall(r"^## `vworkspace-operator ([a-z -]+)`\n(.*?)(?=^## |\Z)", page, re.M | re.S)
     }
-    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    of_run = set(_OPTION.findall(settings)) | found["run"]
+    of_run = set(_OPTION.findall(settings_page())) | found["run"]
     found["run"] = found["box run"] = of_run | {f"--no-{option[2:]}" for option in of_run} | found.get("box run", set())
     return found
 

@@ -20,6 +20,7 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.source_names import source_name
 from tests.support.strategies import gated_namespace
 from tools.commands_page import commands_page
+from vworkspace_app.settings.printing import markdown as settings_page
 from vworkspace_core.api.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,7 +139,7 @@ def test_every_claim_has_a_command_that_shows_it() -> None:
 
 
 def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> None:
-    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    page = settings_page()
     described = set(re.findall(r"^\| `(--[a-z-]+)` \|", page, re.MULTILINE)) | options_in(page.split("|", 1)[0])
     known = {option for option in options_in(help_of("run")) if not option.startswith("--no-")}
 

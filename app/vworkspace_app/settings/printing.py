@@ -40,7 +40,7 @@ def _code(text: str) -> str:
 
 _PAGE = """# Settings of `vworkspace-operator run`
 
-Generated from `app/vworkspace_app/settings/table.py` by `make manifests`; do not edit.
+Generated from `app/vworkspace_app/settings/table.py`.
 
 A flag wins over the environment, the environment over the file, the file over the default. `--drift-detection` is
 `VWORKSPACE_DRIFT_DETECTION` in the environment and `driftDetection` in the file, and so on. The file is YAML, named by
