@@ -86,7 +86,12 @@ def says(manifest: Any, kind: str, status: str) -> str:
     return str(found[0]["reason"]) if found else ""
 
 
-def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path: Path) -> None:
+def connected(shell: Shell, status: str) -> str:
+    """Return the reason of the Cluster's condition Connected, if it has that status."""
+    return says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", status)
+
+
+def test_install_first_application_and_control_plane_work_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     pairs = KeyPairs.generate()
@@ -104,9 +109,10 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
     ):
         api.ready()
         url = odoo.ready()
-        with Running(tmp_path / "pod", "run", "--kubeconfig", tmp_path / "kc") as pod:
-            for command in commands("Install"):
-                shell.run(command.replace("https://odoo.example.com", url))
+        for command in commands("Install"):
+            shell.run(command)
+        alone = ("--no-agent", "--cluster-id", CLUSTER)
+        with Running(tmp_path / "local", "run", "--kubeconfig", tmp_path / "kc", *alone) as pod:
             for command in commands("First application"):
                 shell.run(command)
                 if "application-oci" in command:
@@ -119,20 +125,12 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
                     )
             shown = "".join(shell.run(command) for command in commands("When something is wrong"))
             assert "appinst/podinfo  Ready" in shown
-            shell.until(lambda: bool(says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", "True")), "poll", pod)
+            assert connected(shell, "False") == "NoAgent"
             assert pod.stop().status == 0
 
-        shell.run("kubectl -n vworkspace-system delete secret vworkspace-agent-credentials")
-        shell.run(f"kubectl delete cluster.ops.vworkspace.io {CLUSTER}")
-        for command in commands("Without a control plane: GitOps"):
-            shell.run(command)
-        words = ("--no-agent", "--cluster-id", CLUSTER)
-        with Running(tmp_path / "local", "run", "--kubeconfig", tmp_path / "kc", *words) as pod:
-            shell.until(lambda: bool(shell.get(CLUSTERS)["items"]), "the Cluster object", pod)
-            shell.until(
-                lambda: says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", "False") == "NoAgent",
-                "NoAgent",
-                pod,
-            )
+        for command in commands("With a control plane: Odoo"):
+            shell.run(command.replace("https://odoo.example.com", url))
+        with Running(tmp_path / "pod", "run", "--kubeconfig", tmp_path / "kc") as pod:
+            shell.until(lambda: bool(connected(shell, "True")), "poll", pod)
             shell.run("kubectl delete appinst podinfo -n org-myteam --timeout=120s")
             assert pod.stop().status == 0
