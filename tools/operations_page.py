@@ -43,7 +43,7 @@ An `Operation` asks one engine to do one thing to one application, once:
 The last three are final. `Accepted=False` says what is wrong with the Operation itself, `Blocked=True` what it waits
 for; a blocked one continues automatically. `vworkspace-operator plan` shows decisions offline.
 
-Before the operator creates an object, it checks in this order: the target exists; its namespace is gated and both are
+Before the operator creates an object, it checks in this order: the target exists; its namespace is managed and both are
 for this cluster; the type is allowed in the namespace; the target's annotation `ops.vworkspace.io/<capability>` names
 the engine; the parameters are valid; a person approved, if the template needs it; the target is Ready, if the template
 needs it; no conflicting Operation is ahead; the engine's kinds are installed.

@@ -1,0 +1,38 @@
+"""docs/glossary.md: twelve words, each explained once and used with that meaning; their synonyms do not occur."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import ROOT, anchors
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+ROW = re.compile(r"^\| ([\w ]+) \| (.+\.) \| \[[\w-]+\.md\]\(([\w-]+\.md)(?:#([\w-]+))?\) \| (.+) \|$", re.MULTILINE)
+ROWS = ROW.findall(GLOSSARY.read_text(encoding="utf-8"))
+USERS_PAGES = sorted(
+    path for path in (ROOT / "docs").rglob("*.md") if path != GLOSSARY and path.parent != ROOT / "docs" / "spec"
+)
+"""Every page except the specification, whose words the clauses fix."""
+
+
+def test_it_has_twelve_words_each_once_and_in_order() -> None:
+    words = [row[0] for row in ROWS]
+    assert len(words) == len(set(words)) == 12
+    assert words == sorted(words, key=str.lower)
+
+
+@pytest.mark.parametrize(("word", "meaning", "page", "anchor", "never"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_word_leads_to_the_page_that_explains_it(word: str, meaning: str, page: str, anchor: str, never: str) -> None:
+    path = ROOT / "docs" / page
+    assert len(meaning.split()) >= 6
+    assert re.search(rf"\b{word}", path.read_text(encoding="utf-8"), re.IGNORECASE)
+    assert not anchor or anchor in anchors(path)
+
+
+@pytest.mark.parametrize("path", USERS_PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+def test_no_synonym_of_a_word_occurs(path: Path) -> None:
+    """A reader who meets two words for one thing looks for the difference."""
+    synonyms = [synonym for row in ROWS for synonym in row[4].split(", ")]
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(rf"\b(?:{'|'.join(map(re.escape, synonyms))})s?\b", text, re.IGNORECASE) == []
