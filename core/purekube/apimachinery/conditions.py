@@ -35,10 +35,9 @@ class Transition:
 def merge_conditions(
     previous: Sequence[Condition], desired: Iterable[DesiredCondition | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
-    """Return conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
+    """Return the desired conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
 
-    The result has the order of `wanted`, where a Condition is taken unchanged. Previous conditions that are not wanted
-    are left out.
+    The result has the order of `desired`; a Condition in it is taken unchanged. Other previous conditions are left out.
     """
     before = {condition.type: condition for condition in previous}
     return tuple(
@@ -99,7 +98,9 @@ def same_but_times(
 def conditions_equal(
     desired: Iterable[DesiredCondition | Condition], conditions: Sequence[Condition], *, generation: int
 ) -> bool:
-    """Report whether `conditions` equal the wanted ones: `merge_conditions` would change no more than order."""
+    """Report whether `conditions` equal the desired ones, except for their order: `merge_conditions` would change
+    nothing.
+    """
     asked = {
         w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in desired
     }

@@ -28,9 +28,9 @@ _STEP: Final = re.compile(r"""\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?""")
 
 
 def text_at(manifest: Manifest, json_path: str) -> str:
-    """Return the text that a column of type string shows of an object; empty if there is none.
+    """Return the text that `kubectl get` shows in this column for an object; empty if it has no such field.
 
-    It reads paths of fields, and of fields of one condition; our columns have no other paths.
+    Only paths of fields, and of fields of one condition, are supported; our columns have no others.
     """
     value: Any = manifest
     for field, condition_type in _STEP.findall(json_path):

@@ -53,7 +53,7 @@ def seconds_of(text: str, otherwise: float | None = None) -> float:
 
 
 def seconds_with_days(text: str) -> int:
-    """Return the seconds in `30d`, `720h`, `1d12h`; Go has no days.
+    """Return the seconds in a duration with days, such as `30d`, `720h` or `1d12h`; Go's durations have no days.
 
     Raises ValueError for other texts, for zero, and beyond a century.
     """
@@ -83,7 +83,7 @@ def go_duration(seconds: float) -> str:
 
 
 def human_duration(span: timedelta) -> str:
-    """Format a span in at most two units, more exact the shorter it is, as Kubernetes prints ages."""
+    """Format a span in at most two units, as Kubernetes prints ages: the shorter the span, the more exact."""
     seconds = int(span.total_seconds())
     if seconds < -1:
         return "<invalid>"
@@ -109,7 +109,7 @@ def human_duration(span: timedelta) -> str:
 
 
 def age(since: str | None, now: datetime) -> str:
-    """Format the time since an API timestamp."""
+    """Format the time that has passed since an API timestamp, as kubectl shows ages."""
     if not since:
         return "<unknown>"
     try:

@@ -200,7 +200,7 @@ class Permanent(OperatorError):
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors of a group, and of the groups in it; of any other error itself."""
+    """Yield the errors in an exception group, at any depth; any other error yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves_of(each)

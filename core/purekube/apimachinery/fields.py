@@ -40,10 +40,10 @@ class CelRule:
 
 
 def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
-    """Return the rule that the text has a form, in words; the keyword `pattern` would show the pattern.
+    """Return the rule that a text has a form. Its message describes the form in words instead of showing the pattern.
 
-    `form` is a form, or the pattern of one of `FORMS`.
-    `of` is the field for a rule on the whole object: the API server then repeats no value.
+    `form` is a form, or the pattern of one of `FORMS`. `of` is the field for a rule on the whole object: the API server
+    then repeats no value.
     """
     known = form if isinstance(form, Form) else FORMS[form]
     known = attrs.evolve(known, example=example) if example else known
@@ -58,7 +58,7 @@ def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
 
 
 def immutable() -> CelRule:
-    """Return the rule that the field keeps its first value."""
+    """Return the rule that the field never changes after it was set."""
     return CelRule("self == oldSelf", "is immutable", holds=lambda new, old: bool(new == old))
 
 

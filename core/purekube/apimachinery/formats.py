@@ -47,7 +47,7 @@ LONGEST_MATCHED: Final = 65_536
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Report whether `text` matches; one longer than any field may be does not."""
+    """Report whether `text` matches `pattern`; a text longer than `LONGEST_MATCHED` does not."""
     return len(text) <= LONGEST_MATCHED and compiled(pattern).search(text) is not None
 
 
@@ -61,7 +61,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def quoted(text: str) -> str:
-    """Quote foreign text in a message: cut, and without secrets."""
+    """Quote a text of unknown origin for a message: shortened, and without secrets."""
     clean = str(redact(text[: 4 * _LONGEST_QUOTED]))
     return repr(clean if len(clean) <= _LONGEST_QUOTED else clean[: _LONGEST_QUOTED - 1] + "…")
 

@@ -77,7 +77,7 @@ def canonical_json(value: Json) -> bytes:
 
 
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
-    """Return the canonical JSON of each field that is no scalar, except metadata."""
+    """Return the canonical JSON of each field whose value is an object or a list, except metadata."""
     return {
         key: _encoder.encode(value)
         for key, value in manifest.items()

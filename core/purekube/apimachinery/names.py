@@ -32,10 +32,11 @@ def is_label_value(text: str) -> bool:
 
 
 def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `name` itself if it fits; otherwise its head, closed with ten hex digits of the SHA-256 of the whole.
+    """Return `name` itself if it fits; otherwise shorten it and append ten hex digits of the SHA-256 of the whole.
 
-    The head loses its trailing non-alphanumerics before the hash is joined to it. Deterministic in every process; names
-    that differ only beyond the cut stay distinct. Raises ValueError if `limit` leaves no room for the hash.
+    The shortened part loses its trailing non-alphanumerics before the hash is joined to it. The result is the same in
+    every process, and names that differ only in the part cut off stay distinct. Raises ValueError if `limit` leaves no
+    room for the hash.
     """
     if len(name) <= limit:
         return name
@@ -43,7 +44,7 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `<operation name>-<8 hex of the uid>`, the name part cut to fit, the hex part kept (OPS-1).
+    """Return `<operation name>-<8 hex of the uid>`; only the operation's name is shortened (OPS-1).
 
     A uid that is no UUID contributes eight hex digits of its SHA-256 instead.
     """
@@ -53,7 +54,7 @@ def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL
 
 
 def closed_name(name: str, tail: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `<name>-<tail>`, the name part cut to fit, the tail kept.
+    """Return `<name>-<tail>`, with only `name` shortened to fit the limit.
 
     Raises ValueError if `limit` leaves it no room.
     """

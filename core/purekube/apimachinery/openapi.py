@@ -39,7 +39,7 @@ def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, A
 
 
 def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
-    """Return the keyword with `rules`; empty if there are none."""
+    """Return `x-kubernetes-validations` with the rules; an empty mapping without rules."""
     return {"x-kubernetes-validations": [_validation(rule) for rule in rules]} if rules else {}
 
 
@@ -49,7 +49,7 @@ def _validation(rule: CelRule) -> dict[str, str]:
 
 
 def inner_type(annotation: Any) -> tuple[Any, bool]:
-    """Return the type next to None in an annotation, and whether None is in it."""
+    """Split a type such as `X | None` into X and whether None is allowed."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation, False
     others = [one for one in get_args(annotation) if one is not NoneType]

@@ -67,7 +67,7 @@ class ValidationProblems(ValueError):
 
 
 def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return the first problems by path, each once, at most `MOST_PROBLEMS`."""
+    """Return the first `MOST_PROBLEMS` problems in the order of their paths, each once."""
     return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
 
 

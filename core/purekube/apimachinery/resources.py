@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """The kinds of Kubernetes and of proven controllers that operators use, each named once, and rights on kinds."""
+=======
+"""The registry of the resource kinds that operators use, of Kubernetes and of other projects, each named once."""
+>>>>>>> 433fd5ca (document the framework's ground, kernel and graph in plainer words)
 
 from collections.abc import Iterable
 from typing import Final

@@ -70,7 +70,7 @@ LONGEST_MESSAGE = 1024
 def is_secret_key(key: str) -> bool:
     """Report whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
 
-    A key that names a Secret (`existingSecret…`) is none, whatever it ends in.
+    A key that holds the name of a Secret (`existingSecret…`) is not one, whatever it ends in.
     """
     if key[-1:].isascii() and key[-1:] not in _LAST:
         return False
@@ -84,11 +84,11 @@ def _plain(text: str) -> str:
 
 
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
-    """Return the paths of leaves of `values` (JSON) that are secret material, in document order, each after `path`.
+    """Return the paths of the secrets in `values` (JSON) in document order, each prefixed with `path`.
 
     Searches objects and lists at any depth, and stops when it has found as many as are reported (RUN-11). Texts and
     numbers in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts
-    and the placeholder are no material; a PEM private key is, under any key.
+    and the placeholder are no secrets; a PEM private key is, under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 
@@ -164,9 +164,9 @@ def without_user(url: str) -> str:
 
 
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return `text` fit to be shown in at most `longest` bytes of UTF-8: cut, then redacted, then cut (RUN-11).
+    """Return `text` cut to at most `longest` bytes of UTF-8, and redacted (RUN-11).
 
-    A word that the first cut went through is hidden if it may have been the start of a secret.
+    It is cut, redacted and cut again; a word that the first cut split is hidden if it may be the start of a secret.
     """
     if len(text) > 4 * longest:
         text = _cut(text, 4 * longest)
@@ -273,7 +273,7 @@ _LONGEST_REMEMBERED = 512
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Return a message fit to be shown: redacted, and cut at `longest` bytes of UTF-8.
+    """Return a message that may be shown: redacted, and cut at `longest` bytes of UTF-8.
 
     Short results are cached, since Flux repeats its messages and redaction takes most of the time of a settled
     decision.

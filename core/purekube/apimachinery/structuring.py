@@ -33,7 +33,10 @@ def structure(cls: type[T], value: Any) -> T:
 
 
 def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
-    """Read `value` as `cls` with a converter that collects failures. Raises ValidationProblems with them."""
+    """Read `value` as `cls` with a converter that collects failures instead of stopping at the first.
+
+    Raises ValidationProblems with them.
+    """
     try:
         return converter.structure(value, cls)
     except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
@@ -74,7 +77,7 @@ def _problems(error: BaseException, path: str) -> Iterator[Problem]:
 def read_meta(manifest: Manifest) -> ObjectMeta:
     """Read the metadata of any object as far as possible; never raises.
 
-    This serves what must work on an object whose spec does not fit (the finalizer, the gates).
+    Use it for work on an object whose spec cannot be read, such as removing its finalizer.
     """
     meta = manifest.get("metadata")
     body = {"name": "", **meta} if isinstance(meta, Mapping) else {"name": ""}

@@ -27,7 +27,7 @@ def exact_time(instant: datetime) -> str:
 def later_of(now: datetime, skew: timedelta) -> datetime:
     """Return the later of our clock and the control plane's, which is `skew` ahead by an unsigned header (PULL-12).
 
-    Anything that must not be used after its expiry has expired as soon as either clock says so.
+    So anything with an expiry has expired as soon as either clock has passed it.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 
@@ -66,7 +66,7 @@ def parse_time(text: str) -> datetime:
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:
-    """Return `instant + by`, limited to the calendar: an absurd time from a peer must not raise (PULL-7)."""
+    """Return `instant + by`, limited to the range of datetime: an absurd time from a peer must not raise (PULL-7)."""
     try:
         return instant + by
     except OverflowError:

@@ -35,7 +35,7 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Return the problems of an attrs `value` by its class; transition rules compare it with `old`."""
+    """Return the problems of an attrs `value` by the schema of its class; transition rules compare it with `old`."""
     problems: list[Problem] = []
     _check(value, old, path, problems)
     return iter(problems)
@@ -52,9 +52,9 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems of every readable part of `body` (JSON), if the whole cannot be read as `cls`.
+    """Yield the problems of every readable part of `body` (JSON); for bodies that cannot be read as `cls` as a whole.
 
-    Thus a wrong type in one field does not hide the problems of the others.
+    So a wrong type in one field does not hide the problems of the others.
     """
     types = {camel(field.name): field.type for field in attrs.fields(cls)}
     for field in _PLANS[cls].fields:

@@ -92,7 +92,8 @@ ALPHANUMERIC: Final = string.ascii_letters + string.digits
 class Failure:
     """A write that the API server refused.
 
-    `live` is the object with its managedFields, if it could be read; `wanted` is the manifest that was to be applied.
+    `live` is the object with its managedFields, if it could be read; `wanted` is the manifest that should have been
+    applied.
     """
 
     ref: ObjectRef
@@ -104,12 +105,13 @@ class Failure:
 
 @attrs.frozen
 class Snapshot:
-    """The observed state on which a decision about a source of any kind is made.
+    """The observed state on which a decision about a source is made.
 
-    `objects` holds what exists downstream: every object whose name the source wants, and every object of a downstream
-    kind that carries its uid. Their order has no meaning. `failures` are refused writes of an earlier decision in the
-    same pass. `hidden_kinds` are kinds of an earlier definition that may not be listed, each with the missing right:
-    their objects are unknown. `peers` are other namespaces that admit objects from the source's namespace.
+    `objects` holds the existing downstream objects: every object whose name the source requires, and every object of a
+    downstream kind that carries the source's uid. Their order has no meaning. `failures` are refused writes of an
+    earlier decision in the same pass. `hidden_kinds` are kinds of an earlier definition that may not be listed, each
+    with the missing right: their objects are unknown. `peers` are other namespaces that admit objects from the source's
+    namespace.
     """
 
     namespace: Manifest | None = None
@@ -152,7 +154,7 @@ class Apply:
 
 
 def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Return the applies chained by `after`, so that each is skipped if one before it was refused."""
+    """Chain the applies by `after`, so that each is skipped if the one before it was refused."""
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:

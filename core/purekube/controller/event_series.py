@@ -163,7 +163,7 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 
 
 class EventSeries:
-    """Events and their series, as the module describes.
+    """The observed Events, with the state from which the next write is chosen.
 
     `instance` names the process in each Event; `waiting` limits the Events that are due.
     """
@@ -186,7 +186,7 @@ class EventSeries:
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Take an event in. DROPPED: nothing of it will be written."""
+        """Count an event towards its series, or prepare a new one. DROPPED: the event will not be written."""
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
         series = self._series.get(event)
@@ -254,7 +254,7 @@ class EventSeries:
         return Observed.REPEATED
 
     def next_look(self, now: datetime) -> timedelta | None:
-        """Return how long until `take` may return a write again; None if nothing waits."""
+        """Return how long until `take` may return a write again; None if no Event waits."""
         waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
         return min(waits, default=None)
 

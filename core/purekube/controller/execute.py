@@ -85,7 +85,7 @@ class ReconcilePass(Generic[S, V]):
             self.observe(ref, manifest)
 
     def observe(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Put the present state of an object into the snapshot."""
+        """Record the present state of an object in the snapshot."""
         self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
     def record_failure(
@@ -102,13 +102,13 @@ class ReconcilePass(Generic[S, V]):
         self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
-        """Remove a failure from the snapshot after a forced second try succeeded."""
+        """Remove a failure from the snapshot, after a second, forced write succeeded."""
         left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=left)
 
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
-    """Execute everything except the status. Return True if the pass ends here, since the source may be gone."""
+    """Execute every effect except the status. Return True if the pass must end, because the source may be gone."""
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
         await _confirm_current(work)

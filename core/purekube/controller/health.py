@@ -1,8 +1,8 @@
 """Health and readiness of the process, judged from a snapshot of its activity (RUN-5).
 
-`healthy` fails for what a restart can cure: a blocked event loop, an informer or worker pool that makes no progress, an
-API server that only this process may have lost. `ready` fails while the caches are not complete and recent. Times are
-in seconds.
+`healthy` fails for faults that a restart can fix: a blocked event loop, an informer or worker pool that makes no
+progress, an API server that only this process may have lost. `ready` fails while the caches are not complete and
+recent. Times are in seconds.
 """
 
 from collections.abc import Iterator
@@ -106,7 +106,8 @@ class HealthReport:
 
 
 def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Check whether the process should go on (`/healthz`). `age` is how long ago the loop published these vitals.
+    """Check whether the process may continue to run (`/healthz`). `age` is how long ago the loop published these
+    vitals.
 
     A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
     """

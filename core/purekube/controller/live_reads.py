@@ -13,8 +13,8 @@ from purekube.ports import KubeApi
 class LiveReads:
     """The live objects by reference, the kinds that are not installed, and those that may not be read.
 
-    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted, where
-    the roles may go before the objects: nothing there is worth delaying the deletion.
+    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted, whose
+    roles may be deleted before its objects: the deletion must not wait for them.
     """
 
     api: KubeApi
@@ -45,7 +45,7 @@ class LiveReads:
             self.objects[ref] = live
 
     async def add_full(self, ref: ObjectRef) -> None:
-        """Read one object by name unless it is known in full, not as an outline. Raises like `get`."""
+        """Read one object by name, unless it is already known whole and not as an outline. Raises like `get`."""
         known = self.objects.get(ref)
         if known is None or is_outline(known):
             await self.add(ref)
@@ -74,7 +74,7 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read the objects that the selectors choose, as evidence; nothing if they may not be read.
+        """Read the objects that the selectors choose, as evidence; without the right to read them, add none.
 
         Raises whatever else `KubeApi.list` raises.
         """

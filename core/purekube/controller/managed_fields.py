@@ -40,7 +40,7 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without managedFields, as caches keep objects that only we write; not a deep copy."""
+    """Return `manifest` without managedFields, as caches keep objects that no other manager writes; not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
@@ -48,9 +48,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with managedFields reduced to what managers other than `manager` hold of fields that an apply
+    """Return `manifest` with its managedFields reduced to fields that an apply may write and another manager holds.
 
-    may write, as a rule nothing. Not a deep copy.
+    As a rule these are none. Not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -71,7 +71,7 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Report whether another manager holds a field that `wanted` names. Only the server knows if that is a conflict."""
+    """Report whether another manager holds a field that `manifest` sets. Only the server knows if that is a conflict."""
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
 
@@ -93,7 +93,7 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
     """Return the annotation's text if managedFields say that `manager` wrote it, else None.
 
-    A tenant may write annotations too: ours are believed only where we wrote them (RUN-12).
+    Tenants may write annotations too, so ours count only where we wrote them (RUN-12).
     """
     text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
@@ -143,7 +143,8 @@ class StatusOwner:
     types: Mapping[Kind, frozenset[str]]
 
     def with_holders(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` as caches keep it: with managedFields of the status only if others hold part of it.
+        """Return `manifest` as caches keep it: managedFields of the status are kept only if another manager holds part
+        of it.
 
         Not a deep copy.
         """
@@ -154,7 +155,7 @@ class StatusOwner:
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
     def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` without those of our conditions that another manager wrote in part; not a deep copy."""
+        """Return `manifest` without conditions of ours that another manager wrote in part; not a deep copy."""
         held = self.held_conditions(manifest)
         if not held:
             return manifest
@@ -173,7 +174,7 @@ class StatusOwner:
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the command that takes our conditions back from another manager; an empty text if none holds any."""
+        """Return the command that takes our conditions back from another manager; empty if none holds any."""
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""
 
@@ -182,7 +183,7 @@ class StatusOwner:
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Return the manager that keeps us from writing this status, if there is one."""
+        """Return the manager whose fields prevent us from writing this status, if there is one."""
         held = next(self._held(live), None)
         if held is None:
             return None

@@ -30,10 +30,10 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
     """Report whether the owner with `uid` may apply over this object.
 
-    It may if it controls the object, or if no owner does and the object has one of the `marks`. A mark maps labels to
-    their values; None for a label that must be absent. The owner reference to this uid is enough, since the owner puts
-    back labels that others removed. An orphan of an earlier incarnation (`--cascade=orphan`) has no controller and is
-    adopted.
+    It may if it controls the object, or if the object has no controller and has one of the `marks`. A mark maps labels
+    to their values; None for a label that must be absent. The owner reference to this uid is enough, since the owner
+    restores labels that others removed. An orphan of an earlier incarnation (`--cascade=orphan`) has no controller and
+    is adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:

@@ -75,7 +75,7 @@ class ReconcileError:
 def reconcile_error_of(
     error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
 ) -> ReconcileError:
-    """Translate an error that ended a pass into its cause for the object.
+    """Translate an error that ended a pass into the cause that the object's status reports.
 
     `not_permitted` returns the message for a missing right: which one, and what grants it. `transient`: the error came
     from the network or from a time limit.

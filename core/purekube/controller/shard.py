@@ -29,7 +29,7 @@ class Shard:
 
     @classmethod
     def of(cls, text: str) -> "Shard":
-        """Parse a text such as `1/4`. Raises ValueError with the form that is right."""
+        """Parse a text such as `1/4`. Raises ValueError with the required form."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError("give I/N, such as 0/4 for the first of four")
@@ -45,7 +45,7 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """True for the shard that also does what is done once per cluster: agent, Cluster status, credential."""
+        """True for the shard that also does the work needed once per cluster: agent, Cluster status, credential."""
         return self.index == 0
 
     def owns(self, namespace: str | None) -> bool:

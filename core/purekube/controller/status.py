@@ -66,7 +66,7 @@ class StatusChange:
     """True if only differences that may wait remain."""
 
     def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
-        """Return `decision` with this status, and `events` after its own."""
+        """Return `decision` with this status, and with `events` after the decision's own."""
         return attrs.evolve(
             decision, status=self.manifest, transitions=self.transitions, events=(*decision.events, *events)
         )

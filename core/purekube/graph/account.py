@@ -1,4 +1,4 @@
-"""The owner's conditions that follow from a plan, and the message that names what blocks it."""
+"""The owner's conditions that follow from a plan, with a message that names the obstacle."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -40,7 +40,9 @@ class GraphReason(StrEnum):
 
 
 def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
-    """Return Ready, Reconciling and Stalled; unless Ready is True, its message names the obstacle itself (PH-1)."""
+    """Return Ready, Reconciling and Stalled. Unless Ready is True, its message names the obstacle, not its dependents
+    (PH-1).
+    """
     unready = [observation for observation in plan.everything if not observation.is_ready]
     obstacles = [observation for observation in unready if not observation.waits_for] or unready
     return (_ready(unready, obstacles), _reconciling(plan, unready, obstacles), _stalled(unready, obstacles))
@@ -85,9 +87,9 @@ def _pruning(going: Sequence[Observation]) -> str:
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """Return the obstacle's name, the reason, its place in the file, and the nodes that wait for it.
+    """Return the obstacle's name, its reason, its place in the file, and the nodes that wait for it.
 
-    The waiting nodes are a sentence of their own: a shell command may precede it, and can then be copied alone.
+    The waiting nodes are a separate sentence, so that a shell command before it can be copied alone.
     """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""

@@ -10,7 +10,7 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """Nodes that cannot form a graph. `place` is where the mistake is in the file."""
+    """Nodes that cannot form a graph. `place` is the mistake's place in the file."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""First half of a plan: the objects that each node wants, evaluated in graph order (PH-1, PH-4).
+"""First half of a plan: the objects that each node requires, evaluated in graph order (PH-1, PH-4).
 
 Nothing is judged yet. Later nodes see in the scope what earlier ones rendered; gates are evaluated in the second half,
 when the scope is complete.
@@ -37,7 +37,7 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """An item with the object that it describes.
+    """An item of a node with the object that should exist for it.
 
     `manifest` is what is applied; `live` is the existing object of that name, and `is_foreign` whether it belongs to
     another owner. `problem` says why such an object cannot exist.
@@ -54,7 +54,9 @@ class WantedItem:
 
 @attrs.frozen
 class WantedNode:
-    """The wish of a node: items; nothing, if `excluded_by` excludes it; or `hold`, if it could not be evaluated."""
+    """The evaluation of a node: its items; no items, if `excluded_by` excludes it; or `hold`, if it could not be
+    evaluated.
+    """
 
     node: GraphNode
     knowledge: NodeKnowledge
@@ -67,7 +69,9 @@ class WantedNode:
 def evaluate(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
-    """Return the complete scope and what each node wants, in graph order. `held` are all objects that the owner has."""
+    """Return the complete scope, and the evaluation of each node in graph order. `held` are all objects that the owner
+    has.
+    """
     nodes = _objects_by_label(graph, owner, held)
     whole = Scope(scope.values, nodes)
     evaluation = _Evaluation(graph, owner, observed, whole, nodes)

@@ -69,7 +69,7 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Judge one node; all that it waits for must have been judged before."""
+        """Judge one node, after all nodes that it depends on."""
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
@@ -384,7 +384,7 @@ def _not_served(kind: Kind) -> str:
 
 
 def deletion_state(live: Manifest) -> str:
-    """Return since when the object is being deleted, and which finalizers hold it."""
+    """Describe since when the object is being deleted, and which finalizers block that."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
     held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""

@@ -117,14 +117,14 @@ class ApplyPolicy(Enum):
 
 
 class Removal(Enum):
-    """The handling of an object that is no longer wanted, or whose owner is being deleted."""
+    """The handling of an object that is no longer desired, or whose owner is being deleted."""
 
     DELETE = "it is deleted"
     ORPHAN = "it is let go of, and stays"
 
 
 class PruneTime(Enum):
-    """The moment at which an object that is no longer wanted is pruned."""
+    """The moment at which an object that is no longer desired is pruned."""
 
     WHEN_READY = "once everything that is wanted is ready"
     AT_ONCE = "as soon as it is known that it is not wanted"
@@ -138,7 +138,7 @@ class OnImmutable(Enum):
 
 
 class HoldCause(Enum):
-    """The reason why a question is not answered with yes."""
+    """The reason why a condition of a node is not known to be true."""
 
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
@@ -149,9 +149,9 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The answer of a function that can say neither yes nor no, so that nothing is applied and nothing deleted.
+    """The answer of a function that cannot answer yes: nothing is applied and nothing deleted.
 
-    Only `HoldCause.NO` is a definite answer. `touched` are the edges that the evaluation needed, as in `Rendered`.
+    Only `HoldCause.NO` is a definite no. `touched` are the edges that the evaluation needed, as in `Rendered`.
     """
 
     cause: HoldCause
@@ -162,7 +162,7 @@ class Hold:
 
 @attrs.frozen
 class Rendered:
-    """The items that a node wants now; their keys are unique.
+    """The items that a node requires now; their keys are unique.
 
     `touched` are the node's edges that the evaluation read: the branch of a condition that was not taken is no
     dependency. None if that is unknown: then all edges count.
@@ -173,12 +173,12 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Answer yes: no condition was given."""
+    """Return True: the condition of a node without a condition."""
     return True
 
 
 def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Answer yes: no condition was given in addition to the kind's own readiness."""
+    """Return True: the readiness of a node that adds nothing to its kind's own rule."""
     return True
 
 

@@ -86,7 +86,7 @@ class Observation:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether the item does not keep the owner from being ready."""
+        """Report whether the item lets the owner become ready."""
         return self.state is NodeState.READY or not self.counts
 
     @property

@@ -1,8 +1,8 @@
-"""Removal of everything that an owner has, from labels and annotations alone (PH-3).
+"""Removal of all objects of an owner, found by labels and annotations alone (PH-3).
 
-Expected flow: hooks run to their end → the highest recorded wave is deleted → it is gone → the next → … → what the
-hooks left → done. Each step follows from the observed state, so it continues after a restart at any point. Objects that
-outlive their owner are orphaned first.
+Expected flow: hooks run to their end → the highest recorded wave is deleted → it is gone → the next → … → the objects
+that hooks left → done. Each step follows from the observed state, so it continues after a restart at any point. Objects
+that outlive their owner are orphaned first.
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ class Teardown:
 def teardown(
     owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = no_patch_before
 ) -> Teardown:
-    """Decide the next step of removing what the owner has.
+    """Decide the next step of removing the owner's objects.
 
     Without `hooks`, as when the file can no longer be read, nothing runs before the deletions.
     """
@@ -140,7 +140,7 @@ def _joined_names(names: list[str]) -> str:
 
 
 def orphan_all(owner: Owner, observed: Snapshot) -> Teardown:
-    """Orphan all objects, so that they stay when their owner is to be forgotten."""
+    """Orphan all objects of an owner, so that they stay when the owner is deleted."""
     held = [(ref, live) for ref, live in owner.held(observed) if not is_terminating(live)]
     if not held:
         return Teardown(TeardownStep.DONE, "nothing is left that is its own", Decision(), owner.records)

@@ -100,7 +100,7 @@ class KubeRequest:
 
     @property
     def ref(self) -> ObjectRef:
-        """The object of the request."""
+        """The reference of the request's object."""
         return ObjectRef(self.kind, self.namespace, self.name)
 
     @property
@@ -118,7 +118,9 @@ class KubeTransport(Protocol):
     """A way to an API server. It raises the errors that `KubeApi` names, and no others."""
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Return the answer to a request: the object, the list, or what is left of a deleted object."""
+        """Return the answer to a request: the object, the list, or the object that finalizers still keep after a
+        delete.
+        """
         ...
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
@@ -138,7 +140,7 @@ WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]
 
 @attrs.frozen
 class LayeredTransport:
-    """A transport with a layer around it. A layer that is None passes everything on."""
+    """A transport with a layer around it. Without a layer every request passes unchanged."""
 
     inner: KubeTransport
     layer: Layer | None = None

@@ -32,7 +32,7 @@ class KubeApi:
         self._account = account
 
     def impersonating(self, account: ObjectRef) -> Self:
-        """Return the same client with every call made as a ServiceAccount, which takes the right `impersonate`.
+        """Return a client that makes every call as a ServiceAccount, which takes the right `impersonate`.
 
         Raises Invalid for a name that no ServiceAccount can have.
         """
@@ -42,14 +42,15 @@ class KubeApi:
         return client
 
     def through(self, layer: Layer | None = None, watch_layer: WatchLayer | None = None) -> Self:
-        """Return the same client with a layer around its transport, for all requests except watches, and for those."""
+        """Return a client with `layer` around all requests except watches, and `watch_layer` around watches."""
         client = copy.copy(self)
         client.transport = LayeredTransport(self.transport, layer, watch_layer)
         return client
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
-        """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
+        """Read one object as it is now.
 
+        With `resource_version` it may come from the server's cache, if that is at least as recent ("0": of any age).
         Raises NotFound.
         """
         params = {"resourceVersion": resource_version} if resource_version else {}

@@ -68,7 +68,7 @@ class InformerContext:
 
 
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
-    """List again because of a fault: at once after a quiet time, with backoff when it happens again."""
+    """List again because of a fault: immediately if none occurred recently, otherwise with backoff."""
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
         counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
@@ -100,10 +100,10 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Wait, then resume the watch of a stream that broke, or list again if the gap is too long for that.
+    """Wait, then resume the watch of a broken stream; list again if the gap is too long for that.
 
-    A stream that lasted was cut by something on the way, as load balancers cut idle ones: this counts as a first
-    failure.
+    A stream that lasted a while was cut by something on the way, such as a load balancer that cuts idle connections:
+    this counts as a first failure.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
@@ -115,7 +115,7 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Wait, then go on with the same phase."""
+    """Wait, then continue the same phase."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 

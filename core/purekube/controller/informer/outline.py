@@ -39,7 +39,9 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
 
 
 def bounded(manifest: Manifest) -> Manifest:
-    """Return an object, or its outline if it is large; one that nests too deeply to be encoded stays as it is."""
+    """Return the object, or its outline if it is large; an object nested too deeply to be encoded is returned as it
+    is.
+    """
     try:
         raw = _encode(manifest)
     except RecursionError:

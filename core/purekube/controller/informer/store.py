@@ -115,10 +115,11 @@ class ObjectStore:
     """The cached objects of `kind`. One writer (the informer), any number of readers between awaits.
 
     `transform` is applied to every incoming object and must not change its argument; `indexers` name further indexes,
-    in addition to `namespace` and `owner`. `wanted` decides of which namespaces objects are kept; no reader is notified
-    of others. `whole` is the longest JSON, in bytes, of an object that is held whole, None for any length: to act on an
-    object held as an outline, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the newest
-    objects, are not packed. `resource_version` is the version that the store has seen last, "" before the first list.
+    in addition to `namespace` and `owner`. `wanted` selects the namespaces whose objects are kept; readers are not
+    notified of others. `whole` is the longest JSON, in bytes, of an object that is held whole, None for any length: to
+    act on an object held as an outline, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the
+    newest objects, are not packed. `resource_version` is the version that the store has seen last, "" before the first
+    list.
     """
 
     def __init__(
@@ -161,20 +162,20 @@ class ObjectStore:
         return None if entry is None else _decode(entry.raw)
 
     def raw(self, namespace: str | None, name: str) -> Raw | None:
-        """Return one object as JSON, None if there is none; equal until it changes."""
+        """Return one object as JSON, None if there is none; the bytes are the same until the object changes."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else entry.raw
 
     def names(self, namespace: str | None = None) -> list[Name]:
-        """Return namespace and name of all objects, or of one namespace's, sorted."""
+        """Return namespace and name of all objects, or of the objects in one namespace, sorted."""
         return sorted(self._entries if namespace is None else self._index.find("namespace", namespace))
 
     def objects(self, namespace: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield copies of all objects, or of one namespace's, sorted by name."""
+        """Yield copies of all objects, or of the objects in one namespace, sorted by name."""
         return (_decode(self._entries[name].raw) for name in self.names(namespace))
 
     def owned_by(self, uid: str) -> list[dict[str, Any]]:
-        """Return copies of the objects that name the owner `uid`, sorted by name."""
+        """Return copies of the objects with an owner reference to `uid`, sorted by name."""
         return self.indexed("owner", uid)
 
     def indexed(self, index: str, value: str) -> list[dict[str, Any]]:
@@ -182,7 +183,7 @@ class ObjectStore:
         return [_decode(self._entries[name].raw) for name in self.indexed_names(index, value)]
 
     def indexed_names(self, index: str, value: str) -> list[Name]:
-        """Return namespace and name of these objects, sorted."""
+        """Return namespace and name of the objects that an index holds under `value`, sorted."""
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
@@ -196,7 +197,7 @@ class ObjectStore:
         return any(version == known or older(version, known) for known in seen)
 
     def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Take in one object.
+        """Store one object from the watch.
 
         A copy not newer than the held one is ignored; a new uid is a deletion and an addition.
         """
@@ -209,7 +210,7 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Take in one object as read live, whatever is held, even the same version with other content."""
+        """Store one object from a live read, in place of the held one, even if both have the same version."""
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -255,7 +256,7 @@ class ObjectStore:
         self._buffer = {}
 
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
-        """Make the buffered objects the content, at once; yield every difference, missed deletions first.
+        """Replace the content by the buffered objects in one step; yield every difference, missed deletions first.
 
         Contents are compared too: storage that was restored from a snapshot issues the same versions again.
         """
@@ -272,7 +273,7 @@ class ObjectStore:
         return (change for difference in differences for change in self._changes(difference, first))
 
     def as_read(self, manifest: Manifest) -> Manifest:
-        """Return an object that was read live in the form in which the store holds whole objects."""
+        """Return an object that was read live in the form that the store has for whole objects."""
         try:
             transformed = self._transform(manifest)
             _encode(transformed)

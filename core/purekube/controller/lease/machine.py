@@ -63,7 +63,7 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how long to wait for an answer. A leader does not wait beyond the end of its right."""
+    """Return how long to wait for an answer. A leader does not wait beyond the end of its permission to write."""
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
@@ -81,7 +81,7 @@ def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how long a leader waits after a failed renewal: less as the end nears, so that it sees an outage end."""
+    """Return how long a leader waits after a failed renewal: the nearer its end, the shorter."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 

@@ -107,7 +107,7 @@ def acquired(
 
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
-    """Return the lease without a holder, so that a standby need not wait for its end."""
+    """Return the lease without a holder, so that a standby may take it at once."""
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 

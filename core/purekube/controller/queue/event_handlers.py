@@ -38,7 +38,9 @@ def same_object(change: CacheChange) -> Iterator[ObjectRef]:
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """Return a handler that yields the owners of `kind` before and after the change, since one may have lost it."""
+    """Return a handler that yields the owners of `kind` before and after the change, since a change may remove an
+    owner.
+    """
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = () if change.old_raw is None else owners(change.old_raw, kind)
@@ -48,7 +50,7 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def by_spec(keys_of: KeysOf) -> KeysOf:
-    """Return `keys_of` for changes beyond the status only: a heartbeat in a status wakes no object."""
+    """Return `keys_of`, ignoring changes of the status alone: a heartbeat in a status wakes no object."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
@@ -63,7 +65,7 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return `keys_of` for changes of the definitions of `kinds` only."""
+    """Return `keys_of`, ignoring changes of definitions of other kinds than `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 
@@ -84,14 +86,16 @@ def in_background(change: CacheChange) -> Urgency:
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Handle a verdict at once, an intermediate report a moment later, together with those that follow it."""
+    """Return the urgency by which a verdict is handled at once, an intermediate report a moment later, with the next
+    ones.
+    """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
     return Urgency(_has_started(change))
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Handle an engine's report on a run before runs that have not started."""
+    """Return the urgency by which an engine's report on a run goes before runs that have not started."""
     return Urgency(_has_started(change))
 
 

@@ -169,7 +169,7 @@ class OwnWrites(Generic[K]):
         return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
-        """Record that a pass begins, on caches that have seen every write of the one before."""
+        """Record the start of a pass whose caches have seen every write of the pass before."""
         self._own.pop(key, None)
         self._deferred[key] = []
 
@@ -179,14 +179,14 @@ class OwnWrites(Generic[K]):
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the writer of the change in an event; the event is kept while the key is being processed."""
+        """Return the writer of the change in an event; during a pass over the key, keep the event until the pass ends."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
-        """End the pass; return the events during it that wake the key: all if the pass left something to do."""
+        """End the pass; return its events that must wake the key: all of them if the pass left work to do."""
         deferred = self._deferred.pop(key)
         if not at_fixed_point:
             self._own.pop(key, None)

@@ -65,7 +65,7 @@ class QueueStats:
 
 
 class PriorityLevel(Generic[K]):
-    """Ready keys of one priority. A group is a set of keys that must not starve other groups: a namespace.
+    """Ready keys of one priority, in groups that must not starve each other: namespaces.
 
     Kept in two orders: by group for taking turns, and by age to find keys that have waited too long. All calls take
     constant time.
@@ -79,12 +79,12 @@ class PriorityLevel(Generic[K]):
         return len(self._since)
 
     def push(self, key: K, group: Hashable, now: float) -> None:
-        """Put a key that is not in the level at the end of its group."""
+        """Add a key that is not in the level at the end of its group."""
         self._since[key] = now
         self._turns.setdefault(group, OrderedDict())[key] = None
 
     def remove(self, key: K, group: Hashable) -> float:
-        """Take a key out; return when it came in."""
+        """Remove a key; return when it was added."""
         keys = self._turns[group]
         del keys[key]
         if not keys:
@@ -179,9 +179,9 @@ class _QueuedKey:
 
 
 class WorkQueue(Generic[K]):
-    """The queue that the module describes. `group_of` names the group that takes turns; `ageing` is in seconds.
+    """The work queue. `group_of` returns the group of a key, since groups take turns; `ageing` is in seconds.
 
-    `exclusion_key` names the key's lock, None for none; it is evaluated when the key's turn comes.
+    `exclusion_key` returns the lock of a key, None for none; it is evaluated when the key's turn comes.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class WorkQueue(Generic[K]):
         return True
 
     def wake(self, key: K, now: float) -> None:
-        """Make `key` due now if it was added and only waits for its time; otherwise do nothing."""
+        """Make `key` due now if it waits for a later time; otherwise do nothing."""
         desired = self._pending.get(key)
         if desired is not None and not self._closed:
             self._want(key, _QueuedKey(now, desired.priority), now)
@@ -273,7 +273,7 @@ class WorkQueue(Generic[K]):
         return any(level for priority, level in self._levels.items() if priority > Priority.BACKGROUND)
 
     def processing(self, key: K) -> Processing | None:
-        """Return the record of a key that is being processed, if it is."""
+        """Return the record of a key that a worker is processing, None for other keys."""
         return self._processing.get(key)
 
     @property
@@ -282,7 +282,7 @@ class WorkQueue(Generic[K]):
         return min((processing.taken_at for processing in self._processing.values()), default=None)
 
     def unfinished(self, now: float) -> float:
-        """Return for how many seconds, in sum, the present keys have been processed."""
+        """Return the sum of the seconds for which the keys now in hand have been processed."""
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def failures(self, key: K) -> int:
