@@ -31,7 +31,7 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`, or of a character of its text."""
+        """Return the place of the field at `path`, or of the character at `offset` in its text."""
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
             line, column = self._inside(field.value, offset)

@@ -115,15 +115,15 @@ class ObjectMeta:
 
 ABANDON: Final = "vworkspace.io/abandon"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
-"""An annotation of every object that a graph made: the hash of what was applied."""
+"""The annotation that holds the hash of the content last applied; every object that a graph creates has it."""
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether the finalizer may go without an uninstall (RES-5)."""
+    """Report whether the object is annotated to lose its finalizer without an uninstall (RES-5)."""
     return meta.annotations.get(ABANDON) == "true"
 
 
 def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
-    """Return the names, separated by commas, in an annotation by which an object agrees to something."""
+    """Return the comma-separated names in an annotation by which an object consents to being used."""
     text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()

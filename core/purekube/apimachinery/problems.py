@@ -25,7 +25,7 @@ class Places(Protocol):
     """The places of a document's fields."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`, or of a character of its text."""
+        """Return the place of the field at `path`, or of the character at `offset` in its text."""
         ...
 
 

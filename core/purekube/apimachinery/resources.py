@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """The kinds of Kubernetes and of proven controllers that operators use, each named once, and rights on kinds."""
-=======
-"""The registry of the resource kinds that operators use, of Kubernetes and of other projects, each named once."""
->>>>>>> 433fd5ca (document the framework's ground, kernel and graph in plainer words)
 
 from collections.abc import Iterable
 from typing import Final
@@ -28,7 +24,7 @@ class Access:
 
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
-    """Return the verbs by (group, resource, name of the only object or empty)."""
+    """Group the verbs by API group, resource, and name of the only object (empty for all objects)."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:
         verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)

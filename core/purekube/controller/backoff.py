@@ -83,7 +83,7 @@ class Retry:
     at: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether the step is to be tried now."""
+        """Report whether the step is to be tried again now."""
         return self.at is not None and self.at <= now
 
     def failed(self, seconds: float, now: datetime) -> "Retry":

@@ -52,11 +52,11 @@ class Requeue:
 
     @classmethod
     def at_latest(cls, seconds: float | None) -> "Requeue":
-        """Return a requeue within `seconds`, without a failure; no requeue for None."""
+        """Return a requeue after `seconds` at the latest, which counts as no failure; no requeue for None."""
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
-        """Return the same requeue, but within `seconds` at the latest; None changes nothing."""
+        """Return the same requeue, with `seconds` as its latest time; None changes nothing."""
         if seconds is None or (self.after is not None and self.after <= seconds):
             return self
         return attrs.evolve(self, after=seconds)
@@ -70,7 +70,7 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 
 
 def requeue_for(error: OperatorError | None) -> Requeue:
-    """Return the requeue for an error of the port. What only changed content can cure is not retried."""
+    """Return the requeue for an error of the port. An error that only other content can fix is not retried."""
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
             return Requeue.NO

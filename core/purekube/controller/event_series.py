@@ -59,7 +59,7 @@ def series_of(count: int, last: datetime) -> dict[str, Any]:
 
 
 def note_of(text: str) -> str:
-    """Return `text` without secrets, cut to the longest note between two characters."""
+    """Return `text` redacted and cut to the longest Event note, at a character's boundary."""
     raw = shown(text, 4 * LONGEST_NOTE).encode("utf-8", "replace")
     if len(raw) <= LONGEST_NOTE:
         return raw.decode()
@@ -74,7 +74,7 @@ class Once:
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def first(self, subject: str, said: str) -> bool:
-        """Remember the subject's message and report whether it differs from the one before."""
+        """Report whether the message differs from the subject's last one, and remember it."""
         before = self._said.get(subject)
         self._said[subject] = said
         self._said.move_to_end(subject)

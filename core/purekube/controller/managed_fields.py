@@ -254,7 +254,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a conflict names only our own Update entry (S-32), against which force is right (REC-6)."""
+    """Report whether a conflict names only our own Update entry (S-32), the one case in which force is right (REC-6)."""
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _other_managers(error, manager) == ()
 
@@ -264,7 +264,10 @@ def _other_managers(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
-    """Name the other managers, their fields and the command that hands these back; editing is not enough (REC-8)."""
+    """Return a message with the other managers, their fields and the command that hands these back (REC-8).
+
+    Editing the field is not enough: its manager keeps it.
+    """
     by_manager: dict[str, list[str]] = {}
     for conflict in _other_managers(error, manager):
         by_manager.setdefault(conflict.manager, []).append(conflict.field)

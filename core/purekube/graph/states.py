@@ -106,7 +106,7 @@ _IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other 
 
 @attrs.frozen
 class Setback:
-    """The state of an item whose write was refused, why, and when to try again."""
+    """The state of an item whose write was refused, with the reason and the time of the next try."""
 
     state: NodeState
     reason: str
@@ -146,7 +146,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Combine requeues: the pace of the failure that is most likely to pass, and the earliest of all times."""
+    """Combine requeues: the pace of the failure that will most likely pass, and the earliest of all times."""
     found = tuple(requeues)
     if not found:
         return Requeue.NO

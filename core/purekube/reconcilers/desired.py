@@ -73,7 +73,7 @@ class UnreadableObject:
 
 
 def _by_own_readiness(live: Manifest) -> bool:
-    """Answer yes: no condition was given in addition to the kind's own readiness."""
+    """Return True: the readiness of a node that adds nothing to its kind's own rule."""
     return True
 
 

@@ -65,7 +65,7 @@ def owner_uids(manifest: Manifest) -> Iterable[str]:
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
-    """Return every index entry of an object, each once."""
+    """Return every index entry of an object, without duplicates."""
     return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
 
 
@@ -76,11 +76,11 @@ class SecondaryIndex:
         self._names: dict[IndexKey, dict[Name, None]] = {}
 
     def find(self, index: str, value: str) -> Iterable[Name]:
-        """Return the names held under a value."""
+        """Return the names of the objects with a value in an index."""
         return self._names.get((index, value), {})
 
     def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Enter a name under all its keys."""
+        """Add a name under all its keys."""
         for key in keys:
             self._names.setdefault(key, {})[name] = None
 

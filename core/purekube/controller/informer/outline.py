@@ -99,7 +99,7 @@ _decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
-    """Yield the owners of `kind` that an object names; none if its metadata is malformed."""
+    """Yield the owners of `kind` in an object's owner references; none if its metadata is malformed."""
     try:
         meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:
@@ -111,7 +111,7 @@ def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
 
 
 def is_in_progress(raw: bytes) -> bool:
-    """Report whether a controller has yet to give its verdict on this version of the object, by the common conditions.
+    """Report whether a controller has not yet judged this version of the object, by the usual conditions.
 
     There is no verdict if Ready is missing or Unknown, if the status is of an older generation, or next to
     Reconciling=True. An object that is being deleted, or whose status is malformed, is not in progress.

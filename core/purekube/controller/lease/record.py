@@ -140,7 +140,7 @@ def identity_of(replica: str, shard: Shard) -> str:
 
 
 def shard_count_of(holder: str) -> int:
-    """Return with how many shards the holder of a Lease works."""
+    """Return the number of shards that a Lease's holder works with, from its name."""
     match = _SHARD.search(holder)
     try:
         return 1 if match is None else Shard.of(match[1]).count
@@ -150,7 +150,7 @@ def shard_count_of(holder: str) -> int:
 
 @attrs.frozen
 class Disagreement:
-    """A Lease held by a replica that shares the cluster by another number of shards than we do."""
+    """A Lease held by a replica that works with a different number of shards."""
 
     lease: str
     holder: str
@@ -184,7 +184,8 @@ class Peers:
         return Peers(seen)
 
     def disagreement(self, count: int, *, asked_at: float, duration: float) -> Disagreement | None:
-        """Return a replica that may be active with another number of shards, by the list requested at `asked_at`.
+        """Return a replica that may be active with another number of shards, if the list requested at `asked_at` shows
+        one.
 
         A holder may write until its Lease has not changed for `duration` seconds, or longer if the Lease says so; only
         a list requested after that shows that it has stopped.

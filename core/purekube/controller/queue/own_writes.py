@@ -110,7 +110,7 @@ class PendingWrites(Generic[K]):
             self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
-        """Return the objects that the cache must still see before the key may be decided; empty if it may."""
+        """Return the objects whose last writes the cache has not seen yet; empty if the key may be decided."""
         pending = self._unseen.get(key)
         if pending is None:
             return ()
