@@ -120,7 +120,7 @@ class ExternalNode:
 
 @attrs.frozen(eq=False)
 class StatusCondition:
-    """A condition of the parent: its status is a bool, reason and message are texts."""
+    """A condition of the parent: `status` is a boolean expression, reason and message are texts."""
 
     type: str
     status: BoxExpression
@@ -130,7 +130,9 @@ class StatusCondition:
 
 @attrs.frozen
 class BoxRule:
-    """A rule that every parent must satisfy. `in_crd`: a CRD's rule can see all that it reads."""
+    """A rule that every parent must satisfy. `in_crd`: the CRD can check it, because it reads nothing that a CRD
+    hides.
+    """
 
     rule: str
     message: str
@@ -140,7 +142,7 @@ class BoxRule:
 
 @attrs.frozen(eq=False)
 class CompiledMutation:
-    """A field of the parent that is filled in if absent. `is_default`: the CRD can do it."""
+    """A field of the parent that is filled in if absent. `is_default`: the CRD can fill it in."""
 
     path: tuple[str, ...]
     value: Template
@@ -149,7 +151,7 @@ class CompiledMutation:
 
 @attrs.frozen(eq=False)
 class CompiledVersion:
-    """A version with the templates of its fields, by their paths: `up` reads `old`, `down` reads `self`."""
+    """A further version of the kind with templates of its fields by path: `up` reads `old`, `down` reads `self`."""
 
     name: str
     up: Mapping[tuple[str, ...], Template]
@@ -160,7 +162,9 @@ class CompiledVersion:
 
 @attrs.frozen(eq=False)
 class Box:
-    """An operator of one kind. `nodes` are in topological order; `drains` run first when the parent is deleted."""
+    """A compiled operator of one kind. `nodes` are in topological order; `drains` run first when the parent is
+    deleted.
+    """
 
     name: str
     kind: Kind
@@ -180,13 +184,13 @@ class Box:
     """The templates of fields below `status`, by name; a failure of one does not affect the others."""
     conditions: tuple[StatusCondition, ...]
     lists: Mapping[str, tuple[str, ...]]
-    """The ids that `children.<kind>[*]` means, by that name."""
+    """The ids of the resources in each `children.<kind>[*]`, by its name in a scope."""
     rules: tuple[BoxRule, ...] = ()
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
 
     secrets: SecretUse = SecretUse.CONTENT
-    """The part of the Secrets that it makes that is read, by an expression or to detect changes."""
+    """The part of its Secrets that must be read, by an expression or to detect changes."""
 
     @property
     def asks_namespaces(self) -> bool:
@@ -203,7 +207,7 @@ class Box:
         return f"vworkspace-box.{self.name}"
 
     def node(self, identifier: str) -> BoxNode | None:
-        """Return the resource with an id, including drains."""
+        """Return the resource with an id, drains included; None if there is none."""
         return self._by_id.get(identifier)
 
     _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)

@@ -37,7 +37,7 @@ class ChildNames:
 
     @property
     def lists(self) -> Mapping[str, tuple[str, ...]]:
-        """The ids of each kind under the name of their list in a scope."""
+        """The ids of each kind, under the name that its list has in a scope."""
         return {list_name(kind): ids for kind, ids in self.by_kind.items()}
 
     def ids_of(self, kind: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class ChildNames:
         return identifier in self.by_kind.get(kind.lower(), ())
 
     def only(self, kind: str) -> str:
-        """Return the one resource of a kind. Raises LookupError if there are several."""
+        """Return the only resource of a kind. Raises LookupError if there are several."""
         ids = self.ids_of(kind)
         if len(ids) > 1:
             named = " or ".join(f"{ROOT}.{kind}.{identifier}" for identifier in ids)
@@ -73,7 +73,7 @@ class ChildNames:
         return [self.only(kind), *steps[2:]]
 
     def resolve(self, tree: Expression, source: str) -> Expression:
-        """Return the tree with ids in it. Raises CelSyntaxError with the place."""
+        """Return the tree with `children.<kind>` replaced by ids. Raises CelSyntaxError with the place."""
         return _Resolver(self, source).visit(tree)
 
 
@@ -83,7 +83,10 @@ def list_name(kind: str) -> str:
 
 
 def readable(source: str) -> str:
-    """Return the source with `[*]` as the grammar takes it; every character keeps its place. Raises CelSyntaxError."""
+    """Replace `[*]` in the source by an index that the grammar accepts; all characters keep their places.
+
+    Raises CelSyntaxError.
+    """
     if "*" not in source or ROOT not in source:
         return source
     found: list[Token] = list(tokens(source))

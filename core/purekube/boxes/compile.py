@@ -34,7 +34,7 @@ _CONDITIONS: Final = (
 
 @attrs.frozen(eq=False)
 class OwnKind:
-    """The compiled declarations about the parent's kind."""
+    """The compiled declarations of a box about the parent's kind."""
 
     fields: Mapping[str, Template]
     conditions: tuple[StatusCondition, ...]
@@ -156,7 +156,7 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """Return a rule; it goes into the CRD if that sees everything that the rule reads, else to the webhook."""
+        """Compile a rule. It goes into the CRD if a CRD can see everything that it reads, else to the webhook."""
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
             self._findings.problem(f"{index('spec.validation', at)}.field", f"there is no field {one.field}")
@@ -179,7 +179,7 @@ class _Reader:
         return None
 
     def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
-        """Return a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
+        """Compile a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
         path = index("spec.mutation", at)
         steps = tuple(one.field.split("."))
         schema = None if self._schema is None else _schema_at(self._schema, steps)
@@ -260,7 +260,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 @attrs.frozen(eq=False)
 class Examination:
-    """The result of an examination. `box` is set if nothing is wrong.
+    """The result of an examination. `box` is set if it has no problems.
 
     `unchecked` are places whose types no schema gives; `untyped` are kinds without a schema.
     """
@@ -274,7 +274,7 @@ class Examination:
 
 
 def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
-    """Return the box, ready to be run. Raises BoxProblems with everything that is wrong."""
+    """Compile a box that is to run. Raises BoxProblems with every problem."""
     found = examine(model, crd, schemas, places)
     if found.box is None:
         raise BoxProblems(found.problems)
@@ -282,7 +282,7 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
 
 
 def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
-    """Examine a box. `crd` is that of its own kind, None if it could not be read."""
+    """Examine a box without raising. `crd` is the CRD of its own kind, None if it could not be read."""
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:
         findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")
@@ -326,7 +326,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the places at which types become unknown, without the places below these."""
+    """Return the outermost places whose types are unknown, without the places below them."""
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

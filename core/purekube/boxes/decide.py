@@ -80,7 +80,7 @@ def composite_of(box: Box) -> Composite:
 
 
 def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
-    """Return the ServiceAccount that acts for a parent, in its namespace; None if `name` gives no valid name."""
+    """Return the ServiceAccount that acts for a parent, in its namespace; None if `name` renders to no valid name."""
     try:
         text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
     except ExpressionFailure:
@@ -158,7 +158,7 @@ def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snaps
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
-    """Return the rights that the boxes need together."""
+    """Return the rights that the controllers of these boxes need, all together."""
     boxes = tuple(boxes)
     everywhere = [*shared_access(map(composite_of, boxes))]
     tenant: list[Access] = []

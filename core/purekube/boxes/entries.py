@@ -69,7 +69,7 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """Return the resource's own mode, or else the one that its phase implies."""
+    """Return the apply mode: the resource's own if it has one, otherwise that of its phase."""
     if entry.resource.apply is not None:
         return entry.resource.apply
     once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
@@ -115,7 +115,7 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return the possible dependencies, by id."""
+    """Return everything that others may depend on, by id."""
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
     }
@@ -181,7 +181,7 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Return everything that a status field may read."""
+    """Return all variables that a status field may read."""
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
         kind = kinds[entry.id].type if entry.id in kinds else DYN
@@ -245,7 +245,7 @@ class Externals:
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """Return the external with the paths that all expressions of the box read of it."""
+        """Return the external with all paths of it that the box's expressions read."""
         said = self.said[at]
         below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)
@@ -266,17 +266,17 @@ class Externals:
 
 
 def _field_path(path: VariablePath) -> VariablePath:
-    """Return the part of a path that caches can keep: down to the first list."""
+    """Return the part of a path that a cache can store: the fields before the first list."""
     return path[: path.index(ITEM)] if ITEM in path else path
 
 
 def is_worked_out(namespace: Any) -> bool:
-    """Report whether expressions decide a namespace, other than just the parent's."""
+    """Report whether expressions compute a namespace that may differ from the parent's."""
     return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
 
 
 def stays_at_home(value: Any) -> bool:
-    """Report whether a template's namespace is the parent's: none is given, or exactly that."""
+    """Report whether a template's namespace is certainly the parent's: it names none, or exactly that."""
     if value is None:
         return True
     try:

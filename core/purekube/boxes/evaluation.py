@@ -53,7 +53,7 @@ class Evaluation:
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
 
     def look_again(self, at: datetime) -> None:
-        """Record that a gate opens at that time."""
+        """Record that a gate opens at that time, so that the object is reconciled then."""
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
@@ -120,14 +120,14 @@ class Evaluation:
 
 
 def evaluation_of(scope: Scope) -> Evaluation:
-    """Return the evaluation that made a scope."""
+    """Return the evaluation to which a scope belongs."""
     evaluation = scope.values[_EVALUATION]
     assert isinstance(evaluation, Evaluation)
     return evaluation
 
 
 def hold_of(failure: ExpressionFailure) -> Hold:
-    """Return the Hold that a failure means for the node that needs the value."""
+    """Return the Hold of the node that needs a value, when its expression failed."""
     cause = HoldCause.MISSING if failure.is_missing else HoldCause.FAULT
     return Hold(cause, failure.problem, failure.place)
 
@@ -137,7 +137,7 @@ _WITHOUT_VALUE: Final = "NoValueYet"
 
 @attrs.frozen
 class Reported:
-    """The results of a status's expressions: fields, conditions, and errors."""
+    """The evaluated status: fields, conditions, and errors."""
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)
     conditions: tuple[DesiredCondition, ...] = ()
@@ -145,7 +145,7 @@ class Reported:
 
 
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
-    """Evaluate the declared fields and conditions, in a complete scope."""
+    """Evaluate the declared fields and conditions of the status, in a complete scope."""
     faults: list[str] = []
     fields: dict[str, Any] = {}
     for name, template in box.status_fields.items():
@@ -205,7 +205,7 @@ def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -
 def together(
     expressions: Sequence[BoxExpression],
 ) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
-    """Return a function that tests whether all hold: the first that does not, or has no value, decides."""
+    """Return a function that tests whether all expressions hold; the first that is false, or has no value, decides."""
     names = [(expression, variables((expression,))) for expression in expressions]
 
     def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:

@@ -24,7 +24,7 @@ _HIDDEN: Final = "it cannot be evaluated, and what it reads is secret"
 class ExpressionFailure(Exception):
     """The failure of an expression, with its place.
 
-    `is_missing`: what it reads does not exist yet, so its reader waits.
+    `is_missing`: a value that it reads does not exist yet, so its reader waits.
     """
 
     def __init__(self, place: Place, error: CelError) -> None:
@@ -51,7 +51,7 @@ class BoxExpression:
             raise self.failure(error) from error
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return the expression's value in a scope that `cel.prepared` has made. Raises ExpressionFailure."""
+        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure."""
         try:
             return self.program.evaluate_in(scope)
         except CelError as error:
@@ -62,7 +62,7 @@ class BoxExpression:
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
-        """Report whether the expression gives true. Raises ExpressionFailure."""
+        """Report whether the expression is true. Raises ExpressionFailure."""
         return self.evaluate(scope, budget) is True
 
 

@@ -24,7 +24,10 @@ _OWN_DOMAIN: Final = "box.vworkspace.io/"
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """The checks of one box's resources; `names` are the ids of externals, and of all that lives with the parent."""
+    """The checks of one box's resources.
+
+    `names` are the ids of externals, and of all resources that live as long as the parent.
+    """
 
     findings: Findings
     parent: Kind
@@ -111,7 +114,7 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn of an object that comes and goes with a status."""
+        """Warn of an object whose existence depends on a status, since it would be created and deleted repeatedly."""
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):
                 message = (

@@ -49,7 +49,10 @@ _DEEPEST: Final = 24
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return the power of a field of a kind; None if it has none. `elsewhere`: not in the parent's namespace."""
+    """Return the power that decides a field of a kind; None for a harmless field.
+
+    `elsewhere`: not in the parent's namespace.
+    """
     if steps == ("metadata", "name"):
         return Power.NAMES if elsewhere or not kind.namespaced else None
     if steps == ("metadata", "namespace"):
@@ -83,7 +86,7 @@ def is_data(kind: Kind, steps: Steps) -> bool:
 
 
 def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return the powers that an object at a place may have, by its type and by what its schema allows."""
+    """Return the powers that an object at a place may contain, by its type and by what its schema allows."""
     found: dict[Power, Steps] = {}
     _powers_below(kind, steps, cel_type, schema, found, set())
     return found
@@ -175,20 +178,20 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class ImpersonationRules:
-    """The judge of the templates of one box, whose parents are of a kind and are trusted with some powers."""
+    """The rules for the templates of one box. The authors of parents are trusted with `powers` alone."""
 
     findings: Findings
     parent: Kind
     trusted: frozenset[Power]
 
     def of(self, kind: Kind, root: str, *, elsewhere: bool) -> "ImpersonatedTemplate":
-        """Return the judge of a template of that kind at a path. `elsewhere`: not in the namespace of the parent."""
+        """Return the checker of a template of that kind at a path. `elsewhere`: not in the parent's namespace."""
         return ImpersonatedTemplate(self, kind, root, elsewhere)
 
 
 @attrs.frozen
 class ImpersonatedTemplate:
-    """The template of one object."""
+    """The template of one object, whose expressions are judged."""
 
     deputies: ImpersonationRules
     kind: Kind
@@ -198,7 +201,9 @@ class ImpersonatedTemplate:
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
     ) -> None:
-        """Report what an expression at a path decides and may not. `schema` is that of its place, if known."""
+        """Report each power that an expression at a path decides without permission. `schema` is that of its place, if
+        known.
+        """
         for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
             if power not in self.deputies.trusted:
                 self.deputies.findings.problem(path, refusal(power, self.deputies.parent.kind), at)
@@ -238,7 +243,7 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """The values that an expression may give: each with the keys below which it is written, its origin and its type."""
+    """The values that an expression may have: each with the keys below which it is written, its taint and its type."""
 
     text: str
     types: Mapping[str, CelType]
@@ -246,7 +251,7 @@ class _Outcomes:
     decided: Taint = TRUSTED
 
     def of(self, node: Expression) -> Iterator[tuple[Steps, Taint, CelType]]:
-        """Yield each value that a node may give."""
+        """Yield each value that a node of the expression may have."""
         match node:
             case Conditional(condition, positive, negative):
                 inner = attrs.evolve(self, decided=self.decided.under(self._taint(condition).whole))

@@ -19,12 +19,12 @@ from purekube.versions import Conversion, Convert, Converter
 Patch = list[dict[str, Any]]
 
 _WHOLE: Final = "object"
-"""The subject of a rule without a field."""
+"""The subject of a rule that belongs to no single field."""
 
 
 @attrs.frozen(eq=False)
 class AdmissionRule:
-    """A rule of the webhook. `of_change`: it compares with the old object."""
+    """A rule that the webhook checks. `of_change`: it compares with the old object."""
 
     program: Program
     message: str
@@ -34,7 +34,7 @@ class AdmissionRule:
 
 @attrs.frozen(eq=False)
 class BoxAdmission:
-    """The work of the webhooks for a box."""
+    """The rules and computed fields of a box that its webhooks apply."""
 
     name: str
     kind: Kind
@@ -43,7 +43,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Collect the work for a box; empty if the CRD can do all of it."""
+        """Collect the rules and fields that only a webhook can apply; empty if the CRD can apply all of them."""
         plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
         environment = Environment({"self": plain, "oldSelf": plain})
         compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if not rule.in_crd)
@@ -56,7 +56,7 @@ class BoxAdmission:
         return cls(box.name, box.kind, rules, tuple(mutation for mutation in box.mutations if not mutation.is_default))
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
-        """Return what is wrong with an object that is to be stored; `old` is the object that it replaces."""
+        """Return the problems of an object that is about to be stored; `old` is the object that it replaces."""
         return () if _is_going(new) else tuple(self._broken(new, old))
 
     def _broken(self, new: Manifest, old: Manifest | None) -> Iterator[Problem]:
@@ -72,7 +72,7 @@ class BoxAdmission:
                 yield Problem(rule.field or _WHOLE, rule.message)
 
     def patch(self, new: Manifest) -> tuple[Patch, tuple[Problem, ...]]:
-        """Return the patch (RFC 6902) that fills in absent fields, and the fields that cannot be filled in."""
+        """Return the patch (RFC 6902) that fills in absent fields, and a problem for each field without a value."""
         patch: Patch = []
         problems: list[Problem] = []
         made: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _pointer(path: Sequence[str]) -> str:
 
 @attrs.frozen
 class WebhookDuties:
-    """The reasons for which a box needs webhooks: versions to convert, number of rules, fields to fill in."""
+    """The reasons why a box needs webhooks: versions to convert, number of rules, fields to fill in."""
 
     versions: tuple[str, ...] = ()
     rules: int = 0

@@ -38,7 +38,7 @@ def child_selector(box: "Box") -> str:
 
 @lru_cache(maxsize=256)
 def child_kinds(box: Box) -> tuple[Kind, ...]:
-    """Return the kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
+    """Return the kinds of the box's children, and the kinds that it declares: an earlier file may have created some."""
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}
     declared = (kind for kind in map(_declared, box.model.spec.kinds) if kind not in read)

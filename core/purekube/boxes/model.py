@@ -64,7 +64,7 @@ class ReadinessRule(StrEnum):
 
 
 class OnDelete(StrEnum):
-    """The fate of an object when its parent is deleted."""
+    """The treatment of an object when its parent is deleted."""
 
     DELETE = "Delete"
     ORPHAN = "Orphan"
@@ -92,14 +92,14 @@ class OwnerMode(StrEnum):
 
 
 class DeletionOrder(StrEnum):
-    """The order of a deletion. `Strict` omits owner references, so that a foreground deletion keeps the order too."""
+    """The order of a deletion. `Strict` omits owner references, so that the order also holds in a foreground deletion."""
 
     WAVES = "Waves"
     STRICT = "Strict"
 
 
 class Power(StrEnum):
-    """A power that expressions over a parent have only if the authors of parents are trusted with it."""
+    """A power that expressions over a parent do not have, unless the box trusts the authors of parents with it."""
 
     NAMESPACES = "Namespaces"
     """The namespace in which an object is, or to which it points."""

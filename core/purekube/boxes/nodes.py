@@ -40,7 +40,7 @@ from purekube.readiness import Readiness, State
 
 
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
-    """Return why nothing may be done in a computed namespace; None if it is the parent's, or has consented."""
+    """Return the reason not to write into a computed namespace; None if it is the parent's own, or has consented."""
     own = get_path(evaluation.parent, "metadata", "namespace")
     if (
         own is None
@@ -55,7 +55,7 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return why a Secret that a parent names may not be used; None if it does not exist, or names the kind."""
+    """Return the reason not to use a Secret that a parent names; None if it does not exist, or has consented."""
     live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
     if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
         return None
@@ -64,7 +64,7 @@ def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef
 
 
 def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
-    """Return the names of the namespaces that the box itself makes for this parent."""
+    """Return the names of the namespaces that the box itself creates for this parent."""
     nodes = (node.id for node in evaluation.box.nodes if node.kind == NAMESPACE)
     children = (child for name in nodes if name in scope.nodes for child in scope.nodes[name].items)
     return {child.ref.name for child in children if child.ref is not None}
@@ -98,7 +98,7 @@ def graph_of(box: Box) -> Graph:
 
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
-    """Return what runs to its end when a parent is deleted: each phase waits for the one before. Raises GraphError."""
+    """Return the graph of the drains, in which each phase waits for the one before. Raises GraphError."""
     nodes: list[GraphNode] = []
     before: tuple[str, ...] = ()
     for phase in box.drains:
@@ -213,7 +213,7 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """The edges that a rendering needed, given conditional expressions: the branch not taken is no dependency.
+    """The edges that a rendering needed: a branch of a condition that was not taken is no dependency.
 
     Without conditional expressions every inferred edge counts.
     """
@@ -234,13 +234,15 @@ class _Touching:
         )
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
-        """Return the edges that the rendering needed, in the scopes of all items; None for all of them."""
+        """Return the edges that the rendering of all items needed; None if every edge counts."""
         if not self.choosing or not self.edges:
             return None
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether, in any scope, a conditional expression fails without the variable `name`."""
+        """Report whether a conditional expression fails in some scope without the variable `name`, so that it needs
+        it.
+        """
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:
@@ -293,7 +295,7 @@ def _namespace(item: Item) -> str | None:
 
 
 class _Unusable(Exception):
-    """Values of which no object can be made."""
+    """The error for values from which no object can be built."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

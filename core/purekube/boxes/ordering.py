@@ -23,14 +23,14 @@ UNTIL: Final[Mapping[DependencyUntil, Until]] = {
 
 @attrs.frozen(eq=False)
 class Target:
-    """A possible dependency: a resource with its template, or an external, which renders nothing."""
+    """A resource (with its template) or external (which renders nothing) that others may depend on."""
 
     raw: Any = None
     is_list: bool = False
 
 
 def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """Return what a reader of `rest` below a target waits for."""
+    """Return the state of a target that a reader of its field `rest` waits for."""
     if soft:
         return Until.NOTHING
     if target.is_list:
@@ -52,7 +52,7 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """Yield the edges that follow from what an expression reads."""
+    """Yield the edges that follow from the paths that an expression reads."""
     for path, soft in reads:
         root, rest = path[0], path[1:]
         for identifier in lists.get(root, (root,)):
@@ -107,7 +107,7 @@ def _circle(path: Sequence[str]) -> str:
 
 
 def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
-    """Return for each id all that its template reads, directly or through others."""
+    """Return for each id all ids that its template reads, directly or through others."""
     direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
     found: dict[str, set[str]] = {}
     for name in direct:

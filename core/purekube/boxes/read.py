@@ -23,7 +23,7 @@ MOST: Final = 200
 
 @attrs.frozen(order=True)
 class BoxProblem:
-    """One problem or warning, and what to write instead."""
+    """One problem or warning, with its place and what to write instead."""
 
     place: Place
     message: str
@@ -33,7 +33,7 @@ class BoxProblem:
 
 
 class BoxProblems(ValueError):
-    """A box that cannot be run. `problems` are all of them, in the order of the file."""
+    """The error for a box that cannot run, with all problems in the order of the file."""
 
     def __init__(self, problems: Sequence[BoxProblem]) -> None:
         self.problems = tuple(problems)
@@ -100,7 +100,7 @@ def offset_of(error: CelSyntaxError, source: str) -> int:
 
 
 def joined_names(names: Iterable[str]) -> str:
-    """Return names for a message."""
+    """Join names with commas for a message."""
     return ", ".join(sorted(names)) or "there is none"
 
 
@@ -116,7 +116,7 @@ _UNKNOWN: Final = "unknown field"
 
 
 def read_box(raw: Any) -> OperatorBox:
-    """Return the box in a document. Raises ValidationProblems with all that is wrong in its form."""
+    """Parse a document into a box. Raises ValidationProblems with every problem of its form."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem("", f"must be an object of kind {KIND}, not {type_name(raw)}")])
     problems = list(_type_problems(raw))

@@ -43,7 +43,7 @@ from purekube.schema.node import Schema
 
 @attrs.frozen(eq=False)
 class Resources:
-    """The resources of one box during their compilation to nodes."""
+    """The resources of one box while they are compiled to nodes."""
 
     model: OperatorBox
     findings: Findings
@@ -65,7 +65,7 @@ class Resources:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":
-        """Collect what the file names, with what is known of its kinds."""
+        """Collect the names in the file, with the kinds and schemas that are known."""
         entries = unique(tuple(entries_of(model)), model, findings)
         kinds = kinds_of(entries, model, schemas, findings)
         living = [entry for entry in entries if entry.drain is None]
@@ -99,13 +99,13 @@ class Resources:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def compiled(self) -> tuple[BoxNode, ...]:
-        """Return the nodes in topological order with their waves; in the order of the file if they form a cycle."""
+        """Return the nodes in topological order with their waves; in the order of the file if there is a cycle."""
         self.forms.check_twice(self.living)
         nodes = [node for entry in self.living if (node := self._node(entry, self.variables)) is not None]
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """Return the nodes of each phase that runs before a deletion: they read the parent and each other alone."""
+        """Return the drains as nodes, phase by phase: they read only the parent and each other."""
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
         types = {entry.id: self._type(entry) for entry in drains}
@@ -119,7 +119,7 @@ class Resources:
         return tuple(ordered(known_nodes(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
-        """Return the externals with what expressions read of them; call it last, when all expressions are known."""
+        """Return the externals with the paths that expressions read. Call it last, when all expressions are known."""
         externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates, self.deputies)
         found = externals.compiled()
         read = [path for paths in self.reads.values() for path in paths]
@@ -141,7 +141,7 @@ class Resources:
         return template
 
     def use_of_secrets(self) -> SecretUse:
-        """Return what is read of the Secrets that the box makes; call it last, once all expressions are known."""
+        """Return the part of the box's Secrets that must be read. Call it last, when all expressions are known."""
         secrets = [entry for entry in self.entries if entry.id in self.kinds and is_secret(self.kinds[entry.id].kind)]
         names = {secret.id for secret in secrets}
         names |= {name for name, ids in self.children.lists.items() if names.intersection(ids)}
@@ -284,7 +284,7 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Refuse a template or status that reads what is made of itself: it would never settle."""
+        """Refuse a template or status that reads a value derived from itself: it would never settle."""
         self._check_status_itself(fields, conditions)
         made_of = {
             name: {path[0] for made in template.expressions for path in paths_of(made, self.variables)}

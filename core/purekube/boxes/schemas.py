@@ -33,7 +33,7 @@ class KnownKind:
 
     @property
     def type(self) -> CelType:
-        """The type of its stored objects in expressions."""
+        """The type that its stored objects have in expressions."""
         return type_of_schema(stored(_UNKNOWN if self.schema is None else self.schema, self.kind), plain=True)
 
 
@@ -43,7 +43,7 @@ class CrdProblem(ValueError):
 
 @attrs.frozen(eq=False)
 class CrdVersions:
-    """The content of a CRD: its versions in its order, and which of them is stored."""
+    """The versions in a CRD, in its order, and which of them is stored."""
 
     manifest: Manifest
     kinds: Mapping[str, KnownKind]
@@ -68,7 +68,7 @@ class CrdVersions:
         return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
 
     def where(self, *path: str) -> str:
-        """Return file and line where the stored version declares a field; the name of the CRD if it was in no file."""
+        """Return file and line of a field's declaration in the stored version; without a file, the CRD's name."""
         names = [version.get("name") for version in self.manifest["spec"]["versions"]]
         at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
         for step in path:
@@ -129,7 +129,7 @@ class Schemas:
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
-        """Return the group versions that have a kind of that name."""
+        """Return the group versions that have a kind with that name."""
         found = [key for key, known in self._found.items() if known is not None]
         return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
@@ -148,7 +148,7 @@ _NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOW
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
-    """Return the schema of objects as the API server returns them: with all that it fills in, which is never null."""
+    """Return the schema of objects as the API server returns them: fields that it fills in are always present."""
     metadata = schema.properties.get("metadata", OBJECT_META)
     fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
     required = (*_STORED, "namespace") if kind.namespaced else _STORED

@@ -31,8 +31,8 @@ SECRETS_ONLY: Final = (
 class Variables:
     """The variables that an expression may read.
 
-    `certain` are those whose schema says which fields always exist: `self`, and items of its lists. Fields of children
-    may always be missing still. `aliases` map a variable of `forEach` to the place of its items.
+    `certain` are variables whose schema says which fields always exist: `self`, and items of its lists. Fields of
+    children may be missing. `aliases` map a variable of `forEach` to the place of its items.
     """
 
     types: Mapping[str, CelType]
@@ -45,7 +45,7 @@ class Variables:
     """The id of the resource that the expression makes, which it therefore cannot read."""
 
     def only(self, *names: str) -> "Variables":
-        """Return only the variables with these names."""
+        """Return the variables restricted to these names."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name in names})
 
     def without(self, *names: str) -> "Variables":
@@ -53,11 +53,11 @@ class Variables:
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
 
     def making(self, name: str) -> "Variables":
-        """Return the variables for expressions that make a resource: all except itself."""
+        """Return the variables for the expressions of the resource `name`: all except itself."""
         return attrs.evolve(self.without(name), itself=name)
 
     def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
-        """Return the variables if these conditions hold: fields that they test with `has(…)` exist."""
+        """Return the variables with the fields that the conditions test with `has(…)` as existing."""
         return attrs.evolve(
             self, present=self.present.union(*(facts_of(condition.program.tree) for condition in conditions))
         )
@@ -67,7 +67,7 @@ class Variables:
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Yield every place that is read, with aliases resolved, and whether its absence is tolerated."""
+        """Yield every place that is read, with aliases resolved, and whether the expression tolerates its absence."""
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
             yield (read.path if alias is None else (*alias, *read.path[1:])), read.soft
@@ -238,7 +238,10 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who decides a text of a template, by what it reads of the parent. `literal`: an expression is a choice."""
+    """Return who decides a text of a template: the author, or whoever names or writes the parent that it reads.
+
+    `literal`: an expression counts as a free choice.
+    """
     if not isinstance(text, str):
         return Origin.CHOSEN
     try:

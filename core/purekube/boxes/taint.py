@@ -2,8 +2,7 @@
 
 Two questions are followed through an expression together. `data`: whether its value reveals data of a Secret, which may
 flow into Secrets alone. `origin`: who decides it, the author of the box or the authors of its parents. Objects are
-followed field by field: the name of a Secret reveals nothing of its data, and the namespace of a parent is no tenant's
-choice.
+followed field by field: a Secret's name reveals nothing of its data, and no tenant chooses a parent's namespace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +37,7 @@ _LISTS: Final = frozenset(("map", "transformList"))
 
 
 class Origin(IntEnum):
-    """The party that decides a value; of several the greater one counts."""
+    """The party that decides a value; among several, the least trusted counts."""
 
     AUTHOR = 0
     """The author of the box, the API server, or the namespace that a tenant has been given."""
@@ -50,10 +49,10 @@ class Origin(IntEnum):
 
 @attrs.frozen
 class TaintSource:
-    """An object that variables stand for. `origins` says who decides its fields, `rest` who decides all others.
+    """An object that variables refer to. `origins` names who decides its fields, `rest` who decides all others.
 
-    `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself makes it, so that no
-    other object has its name.
+    `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself creates it, so that
+    no other object has its name.
     """
 
     origins: Mapping[tuple[str, ...], Origin]
@@ -77,9 +76,9 @@ PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
 
 @attrs.frozen
 class Taint:
-    """Knowledge about a value. `source` is the object that it is, or is a `path` or a list of; None if there is none.
+    """The secrecy and origin of a value. `source` is the object that it is, or contains; None if there is none.
 
-    `owned`: it is exactly the name of an object that the box itself makes.
+    `path` is its place in the object. `owned`: it is exactly the name of an object that the box itself creates.
     """
 
     data: bool = False
@@ -91,18 +90,18 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """The taint of everything that any part of it may reveal."""
+        """The taint of the whole value: everything that any part of it may reveal."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
 
     @property
     def presence(self) -> "Taint":
-        """The taint of its presence, or its number of items."""
+        """The taint of a value's presence, or of its number of items."""
         return Taint(self.data, self.whole.origin)
 
     def under(self, other: "Taint") -> "Taint":
-        """Return this taint, given that `other` decided that the value is this one."""
+        """Return this taint, combined with that of the condition `other` which selected the value."""
         owned = self.owned and other.origin is Origin.AUTHOR
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
@@ -119,16 +118,16 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """The taint of an item; that of the whole value if it is no list of objects."""
+        """The taint of an item; for a value that is no list of objects, its own taint."""
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property
     def list(self) -> "Taint":
-        """The taint of a list of such values."""
+        """The taint of a list of values with this taint."""
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Return the taint of a value that is either of the two."""
+        """Return the taint of a value that is one of the two."""
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
@@ -142,18 +141,19 @@ PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return the taint of an object that the box makes; `name` says who decides its name.
+    """Return the taint of an object that the box creates; `name` is who decides its name.
 
-    A Namespace that the box makes counts as the author's choice.
+    A Namespace that the box creates counts as the author's choice.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
     return Taint(source=TaintSource(origins, _public(kind), owned=True), listed=listed)
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return the taint of another owner's object, of that name. `elsewhere`: in a namespace that no tenant may write.
+    """Return the taint of another owner's object, given who decides its name.
 
-    A Secret that a parent names has given consent, or is not read.
+    `elsewhere`: in a namespace that no tenant may write. A Secret that a parent names has given consent, or is not
+    read.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN

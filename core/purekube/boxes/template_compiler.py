@@ -35,7 +35,7 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 
 
 def misfits(raw: Any, schema: Schema, path: str = "", filled: Sequence[str] = ()) -> Iterator[Problem]:
-    """Yield literals of a template that its schema refuses. Expressions are judged by their types, elsewhere.
+    """Yield the literals of a template that its schema refuses; expressions are checked elsewhere, by type.
 
     `filled` are paths that are filled in later, such as `data.password`.
     """
@@ -107,7 +107,7 @@ def _type_name(schema: Schema) -> str:
 
 
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
-    """Return why no value of a type can satisfy a schema; None if some can, or nothing is known."""
+    """Return why no value of a type can satisfy a schema; None if some value can, or if nothing is known of either."""
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
     if actual.name in _NO_JSON:
@@ -166,7 +166,10 @@ def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str
 
 
 Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
-"""A function that judges an expression: program, path, position in its text, variables, schema, part of a text."""
+"""A function that reports what an expression at a place may not decide.
+
+Its arguments: program, path, position in its text, variables, schema, and whether it is a part of a text.
+"""
 
 
 @attrs.frozen(eq=False)
@@ -206,7 +209,8 @@ class TemplateCompiler:
         secret_below: Sequence[str] = (),
         judge: Judge | None = None,
     ) -> Template:
-        """Compile a template whose expressions fit the schema; `secret_below` are paths that secret data may fill.
+        """Compile a template, checking each expression against the schema; `secret_below` are paths that may hold
+        secrets.
 
         `judge` is called for each expression, with the schema of its place if that is known.
         """

@@ -76,7 +76,7 @@ def whole_expression(text: str) -> TextPart | None:
 
 
 Render: TypeAlias = Callable[[dict[Any, Any]], Any]
-"""A function of a prepared scope to a value, `ABSENT` if there is none. Raises ExpressionFailure."""
+"""A function from a prepared scope to the rendered value, or `ABSENT`. Raises ExpressionFailure."""
 
 Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
 """A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
@@ -285,7 +285,7 @@ def _key_of(key: Any) -> str:
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:
-    """Report whether a template itself sets the value at `path`; a whole expression sets everything below it."""
+    """Report whether a template itself sets the value at `path`; a whole-value expression sets everything below it."""
     for step in path:
         if isinstance(raw, str):
             return _is_single_expression(raw)

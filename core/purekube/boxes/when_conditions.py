@@ -134,7 +134,7 @@ def _steps(field: str) -> list[str | int]:
 def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
     """Return the text of the expression for a gate. A path that begins with no variable is one of `self`.
 
-    `resolve` resolves a path that begins with `children`.
+    `resolve` turns a path that begins with `children` into one that begins with an id.
     """
     place = place_of(gate, variables, resolve)
     if gate.operator == "exists":
@@ -146,14 +146,14 @@ def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Reso
 
 
 def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the expression of the value that a gate reads, as an optional."""
+    """Return the text of an expression for the value that a gate reads, as an optional."""
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))
 
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the expression of the time that `after` counts from: an optional value if the field is a path."""
+    """Return the text of an expression for the time from which `after` counts; optional if the field is a path."""
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
 
@@ -164,7 +164,7 @@ def path_of(gate: WhenCondition) -> list[str | int]:
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the gate's comparison, written so that the type check sees both sides; None if it compares nothing."""
+    """Return the gate's comparison in a form whose two sides the type check sees; None if it compares nothing."""
     form = _TYPED.get(gate.operator)
     if form is None:
         return None
@@ -201,10 +201,10 @@ def _literal(value: Any) -> str:
 
 
 def all_of(texts: Sequence[str]) -> str:
-    """Return the expression for `when`: all of them. An empty list holds."""
+    """Join conditions to the expression for `when`: all must hold. An empty list holds."""
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Return the expression for `any`: one of them. An empty list holds."""
+    """Join conditions to the expression for `any`: one must hold. An empty list holds."""
     return " || ".join(f"({text})" for text in texts) or "true"

@@ -199,7 +199,7 @@ class WhenEntries:
             self._hint_of_comparison(child, asked)
 
     def _hint_of_presence(self, made: BoxExpression, asked: _EntryText) -> None:
-        """Warn of has() on an object: controllers write empty objects at first, so that it holds too early (PH-4)."""
+        """Warn of has() on an object: controllers write empty objects at first, so it would hold too early (PH-4)."""
         for node in _all(made.program.tree):
             if isinstance(node, HasMacro):
                 steps = [*_steps(node.operand), node.field]

@@ -57,7 +57,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @attrs.frozen(order=True)
 class FieldRead:
-    """A place that an expression reads; `soft` if it also works without it (`.?x`, `has(x)`)."""
+    """A place that an expression reads; `soft` if the expression tolerates its absence (`.?x`, `has(x)`)."""
 
     path: VariablePath
     soft: bool = False
@@ -65,7 +65,7 @@ class FieldRead:
 
 @attrs.frozen(order=True)
 class Absence:
-    """A field that may be absent and is read without a check; `at` is the place in the text."""
+    """A field that may be absent but is read without a check; `at` is the position in the text."""
 
     path: VariablePath
     at: int
@@ -73,7 +73,9 @@ class Absence:
 
 @attrs.frozen
 class Checked:
-    """The result of a check: the expression's type, its reads, which of these may be absent, which are untyped."""
+    """The result of a check: the expression's type, the places it reads, those that may be absent, those without a
+    type.
+    """
 
     type: CelType
     reads: frozenset[FieldRead]
@@ -81,7 +83,7 @@ class Checked:
     unknown: frozenset[VariablePath]
 
     def uses(self, variable: str) -> bool:
-        """Report whether anything of a variable is read."""
+        """Report whether the expression reads the variable or any part of it."""
         return any(read.path[0] == variable for read in self.reads)
 
 
@@ -389,7 +391,7 @@ def _is_soft(node: Expression) -> bool:
 
 
 def facts_of(tree: Expression) -> frozenset[VariablePath]:
-    """Return the places that exist whenever the expression is true, such as in `has(self.spec.host) && …`."""
+    """Return the places that must exist whenever the expression is true, as in `has(self.spec.host) && …`."""
     found = (_names_of(fact) for fact in _facts(tree, True))
     return frozenset(path for path in found if path)
 

@@ -72,7 +72,7 @@ _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, Look
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
-    """Compile a tree. `known` are the names of variables: they hide types and functions of the same name."""
+    """Compile a tree to a function. `known` are variables: they hide types and functions of the same name."""
     return _Builder(functions, known).build(node)
 
 
@@ -386,9 +386,9 @@ def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 
 class _Loop:
-    """The items that a macro iterates over: a scope for each item of a list, or each key of a map.
+    """The items over which a macro iterates, each with its scope.
 
-    With two variables: index and item, or key and value.
+    Items of a list or keys of a map; with two variables: index and item, or key and value.
     """
 
     __slots__ = ("cost", "first", "second", "target")

@@ -6,7 +6,7 @@ import attrs
 
 
 class CelSyntaxError(ValueError):
-    """The error for a text that is no program; `line` and `column` count from 1 and are 0 if the place is unknown."""
+    """A syntax or type error in an expression; `line` and `column` count from 1 and are 0 if unknown."""
 
     def __init__(self, problem: str, source: str = "", position: int | None = None) -> None:
         self.problem = problem
@@ -20,15 +20,15 @@ class CelSyntaxError(ValueError):
 
 
 class CelError(Exception):
-    """The error for an evaluation without a result."""
+    """The base of all failures of an evaluation."""
 
 
 class EvaluationError(CelError):
-    """Data of a kind that the expression cannot work on: a wrong type, a division by zero, an overflow."""
+    """The failure of an expression on values of the wrong type, a division by zero, or an overflow."""
 
 
 class Missing(CelError):
-    """A field, key or variable that does not exist."""
+    """The failure of an expression that reads a field, key or variable that does not exist."""
 
 
 class LimitExceeded(CelError):
@@ -36,7 +36,7 @@ class LimitExceeded(CelError):
 
 
 def no_overload() -> EvaluationError:
-    """Return the failure of an operator or function that does not take these types."""
+    """Return the error for operands or arguments whose types no overload accepts."""
     return EvaluationError("no such overload")
 
 
@@ -44,7 +44,7 @@ def no_overload() -> EvaluationError:
 class Limits:
     """Limits of one expression (`text` characters, `depth` levels) and of one evaluation of it.
 
-    `steps` limits the work, `built_text` the characters and `built_items` the items of all values created on the way.
+    `steps` limits the work; `built_text` and `built_items` limit the characters and items that an evaluation creates.
     """
 
     text: int = 4096

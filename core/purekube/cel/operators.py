@@ -41,7 +41,7 @@ def boolean(value: Any) -> bool:
 
 
 def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `&&` (False decides) or `||` (True decides): the deciding operand wins over a failure of the other."""
+    """Compile `&&` (False decides) or `||` (True decides): a deciding operand wins over a failure of the other."""
 
     def run(scope: Scope) -> bool:
         try:

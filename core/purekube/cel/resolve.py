@@ -27,7 +27,7 @@ from purekube.cel.syntax import (
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
-    """Return the tree with the whole name of every variable in one node."""
+    """Return the tree in which each variable with dots in its name is one node."""
     return _Resolver(variables, container, frozenset()).visit(node)
 
 

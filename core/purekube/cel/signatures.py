@@ -95,7 +95,7 @@ def function(
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
-    """Return all functions by key. Lists and texts may share a method's name: the target decides between the two."""
+    """Return all functions by key. If lists and texts share a method's name, the target's type decides at run time."""
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
         for entry in library:
@@ -121,28 +121,28 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """Return the function of a name with so many arguments, without the target, or with any number of them."""
+    """Return the function with that name and number of arguments (the target not counted); None if there is none."""
     return functions.get((name, method, count)) or functions.get((name, method, -1))
 
 
 def text_cost(*arguments: Any) -> int:
-    """Return a step for every 16 characters of all texts."""
+    """Return the cost of reading texts: one step for every 16 characters."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (str, bytes))) // _CHARACTERS_A_STEP
 
 
 def list_cost(*arguments: Any) -> int:
-    """Return a step for every item of every list and map."""
+    """Return the cost of visiting lists and maps: one step for every item."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (list, Mapping)))
 
 
 def square_cost(*arguments: Any) -> int:
-    """Return a step for every pair of items."""
+    """Return the cost of comparing each item with each other: one step for every pair."""
     sizes = [len(argument) for argument in arguments if isinstance(argument, list)] or [1]
     return 1 + sizes[0] * sizes[-1]
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Return `value` after accounting for it as created by the expression."""
+    """Charge the budget for a value that the expression created, and return it."""
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):

@@ -249,7 +249,7 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def size_of(node: Expression) -> int:
-    """Return how many nodes one evaluation visits at least: bodies of inner macros are charged on their own."""
+    """Return the number of nodes that one evaluation visits at least; bodies of macros are charged separately."""
     if isinstance(node, Macro):
         return 1 + size_of(node.target)
     return 1 + sum(size_of(child) for child in children(node))
@@ -265,7 +265,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """Return the identifier under which a rule reads the field `name`; None for a name that no rule can read."""
+    """Return the identifier for the field `name` in a rule; None for a name that no rule can express."""
     if name in _WORDS:
         return f"__{name}__"
     text = _SPECIAL.sub(lambda match: _ESCAPES[match.group()], name)
@@ -274,7 +274,7 @@ def escape(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def unescape(name: str) -> str:
-    """Return the field that the identifier `name` means: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
+    """Return the field name for an identifier: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _WORDS:
         return name[2:-2]
     return _ANY.sub(lambda match: _TEXT[match.group()], name)

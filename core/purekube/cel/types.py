@@ -37,7 +37,7 @@ class CelType:
         return self.parameters[0] if self.name == "map" and self.parameters else STRING if self.fields else DYN
 
     def fits(self, other: "CelType") -> bool:
-        """Report whether a value of this type is accepted as `other`."""
+        """Report whether a value of this type may be passed where `other` is expected."""
         return unify(other, self, {})
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def optional_of(item: CelType) -> CelType:
 
 
 def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
-    """Report whether `actual` fits `wanted`; parameters of a signature are bound to the first type they match."""
+    """Report whether `actual` fits `cel_type`; a type parameter is bound to the first type that it matches."""
     if cel_type.name.startswith("$"):
         known = bound.get(cel_type.name)
         if known is None or (known.name == "dyn" and actual.name != "dyn"):
@@ -104,7 +104,7 @@ def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
 
 
 def joined(types: list[CelType]) -> CelType:
-    """Return the common type of several: theirs if they agree, otherwise `dyn`."""
+    """Return the common type of several: their type if they all agree, otherwise `dyn`."""
     if not types:
         return DYN
     first = types[0]

@@ -40,7 +40,7 @@ class SecretUse(StrEnum):
 class External(Protocol):
     """An object of another owner that is read. `fields` are the paths that are read; the empty path means all.
 
-    `elsewhere`: it may be in another namespace than its reader.
+    `elsewhere`: it may be in another namespace than the parent that reads it.
     """
 
     @property
@@ -56,13 +56,13 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether only metadata is read of another owner's Secret."""
+    """Report whether an external is a Secret of which only metadata is read."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every node, for people: the graph, the plan, and each node's gates as their author wrote them."""
+    """The state of every node, for people: the graph, the plan, and each node's gates in the author's words."""
 
     graph: Graph
     plan: Plan
@@ -71,16 +71,15 @@ class Explanation:
 
 @attrs.frozen(eq=False)
 class Composite:
-    """A kind whose objects have children, as its controller sees it.
+    """A kind whose objects have children, in the form that its controller needs.
 
     `word` is the noun for people (`box`), `controller` its name in metrics and logs; `role_command` prints its roles.
     `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
     names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
     Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
-    namespaces of children are computed, and each must agree (RUN-12). `secrets` is the part that is read
-    of children that are Secrets. Without `references` no child refers to its parent. `account` returns the
-    ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the state of
-    every node of a parent.
+    namespaces of children are computed, and each must agree (RUN-12). `secrets` is the part that is read of children
+    that are Secrets. Without `references` no child refers to its parent. `account` returns the ServiceAccount that acts
+    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
     """
 
     name: str
@@ -111,15 +110,18 @@ class Composite:
 
     @property
     def impersonates(self) -> bool:
-        """Report whether children are read and written as their parent's ServiceAccount, not as the operator."""
+        """Report whether a ServiceAccount of the parent's namespace reads and writes the children, not the operator."""
         return self.account is not None
 
     def account_of(self, parent: Parent) -> ObjectRef | None:
-        """Return the ServiceAccount that reads and writes a parent's children; None for the operator, or if unnamed."""
+        """Return the ServiceAccount that reads and writes a parent's children; None if the operator does so itself.
+
+        Also None if the parent names no account.
+        """
         return None if self.account is None else self.account(parent)
 
     def wants_metadata_of(self, kind: Kind) -> bool:
-        """Report whether only metadata is read of the children of a kind."""
+        """Report whether only the metadata of children of this kind is read."""
         return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property
@@ -129,17 +131,17 @@ class Composite:
 
     @property
     def told(self) -> str:
-        """The name in the log: a box's own name, any other controller's name in metrics."""
+        """The name in the log: a box's own name, for other controllers the name in metrics."""
         return self.name if self.word == "box" else self.controller
 
     @property
     def kinds_annotation(self) -> str:
-        """Annotation of a parent: the kinds that its children may have, including those of an earlier version."""
+        """The annotation of a parent that records the kinds of its children, including those of an earlier version."""
         return f"{self.marks.domain}/kinds"
 
     @property
     def peers_annotation(self) -> str:
-        """Annotation of a namespace: the namespaces whose objects may have objects in it (RUN-12)."""
+        """The annotation of a namespace that lists the namespaces whose parents may have children in it (RUN-12)."""
         return peers_annotation(self.marks)
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
@@ -151,7 +153,7 @@ class Composite:
 
     @property
     def created_annotation(self) -> str:
-        """Annotation of a parent: what is created once in its life, and under which uid."""
+        """The annotation of a parent that records the objects created once in its life, with their uids."""
         return f"{self.marks.domain}/created"
 
     @property
@@ -165,16 +167,16 @@ class Composite:
         return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
 
     def read(self, manifest: Manifest) -> Parent:
-        """Read a parent, without conditions of ours of which another manager wrote a part; never raises."""
+        """Read a parent, without the conditions that another manager wrote in part; never raises."""
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
     def as_cached(self, manifest: Manifest) -> Manifest:
-        """Return a parent as caches keep it: of managedFields only what `read` and `record` need; not a deep copy."""
+        """Return a parent as caches keep it: with the managedFields that `read` and `record` need; not a deep copy."""
         records = (self.kinds_annotation, self.created_annotation)
         return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
 
     def record(self, parent: Parent, annotation: str) -> str:
-        """Return the text of a record on a parent; empty where managedFields do not say that we wrote it (RUN-12)."""
+        """Return the text of a record on a parent; empty unless managedFields show that we wrote it (RUN-12)."""
         return written_annotation(parent.manifest, annotation, self.manager) or ""
 
     def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
@@ -190,11 +192,11 @@ class Composite:
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
 
     def is_near(self, kind: Kind) -> bool:
-        """Report whether all children of a kind are in the namespaces of their parents."""
+        """Report whether all children of a kind are in the namespace of their parent."""
         return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
 
     def is_read_near(self, external: External) -> bool:
-        """Report whether an external is in the namespaces of the parents that read it."""
+        """Report whether an external is in the namespace of the parent that reads it."""
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
@@ -203,7 +205,9 @@ class Composite:
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """Return how a pass over one of its parents reads and decides, and under which manager it writes."""
+        """Return the rules of a pass over one of its parents: how it reads, decides, and under which manager it
+        writes.
+        """
         return PassRules(
             self.kind,
             self.read,

@@ -55,12 +55,12 @@ _COMMENTARY_SECONDS: Final = 10.0
 
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
-    """Report whether parents in the observed namespace are reconciled."""
+    """Report whether the controller reconciles parents in the observed namespace."""
     return selects(composite.namespaces, observed.namespace)
 
 
 def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
-    """Return what a plan asks for, with the finalizer and the records on the parent; without a status."""
+    """Return the writes of a plan, with the finalizer and the records on the parent; without a status."""
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
         plan.effects,
@@ -101,14 +101,17 @@ def _annotations(
 
 
 def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Leave everything in a namespace that is not selected as it is, and say so in the status."""
+    """Report in the status that the namespace is not selected, and change nothing else."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     return _unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
 def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
-    """Leave everything as it is and say so: the parent names no ServiceAccount. `text` is the expression for it."""
+    """Report in the status that the parent names no ServiceAccount, and change nothing else.
+
+    `text` is the expression that should give the account.
+    """
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
         f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
@@ -158,12 +161,12 @@ def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredC
 
 
 def orphans_children(parent: Parent) -> bool:
-    """Report whether everything should stay when the parent is deleted, by the user's request."""
+    """Report whether the user asked for the children to stay when the parent is deleted."""
     return is_abandoned(parent.metadata)
 
 
 def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Orphan all children: owner references are removed first, or the garbage collector would delete them."""
+    """Orphan all children, by removing their owner references before the garbage collector reads them."""
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
     failed = {failure.ref for failure in observed.failures}
@@ -180,7 +183,7 @@ def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, no
 
 
 def present_fields(composite: Composite, parent: Parent) -> Mapping[str, Any]:
-    """Return the declared status fields that the parent has."""
+    """Return the declared status fields that the parent has now."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
 
@@ -194,7 +197,7 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the whole status and its Events; unchanged if the status says so already, or may wait.
+    """Return the decision with the whole status and its Events; unchanged if the status is up to date, or may wait.
 
     A missing right is named with the command that grants it. No watch reports that it was granted, so the parent is
     requeued.

@@ -14,7 +14,7 @@ from purekube.ports import KubeApi
 
 
 def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
-    """Report whether the selector matches the object's labels. Without a selector every object matches."""
+    """Report whether the selector matches the object's labels. Every object matches a missing selector."""
     if not selector:
         return True
     labels = get_path(manifest, "metadata", "labels") or {}
@@ -43,7 +43,7 @@ def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
     """Read the children of a kind live. Raises what `KubeApi.list` raises.
 
-    A right that is missing for a kind of an earlier definition is recorded: it blocks the prune of that kind alone.
+    A right that is missing for a kind of an earlier definition is recorded: it only delays the prune of that kind.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
@@ -62,7 +62,7 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Read everything live, without a cache. Raises what the calls of the port raise."""
+    """Read everything that the decision needs live, without a cache. Raises what the calls of the port raise."""
     reading = LiveReads(api)
     for kind in composite.observed_kinds(parent):
         await add_children(reading, composite, parent, kind)

@@ -46,7 +46,7 @@ _KIND: Final = re.compile(
 
 @attrs.frozen
 class Parent:
-    """An object that has children. `conditions` are those of the types that its composite owns."""
+    """An object that has children. `conditions` are those of the types that its controller owns."""
 
     metadata: ObjectMeta
     manifest: Manifest
@@ -86,7 +86,7 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return the records of what was, or is about to be, created once; none if the annotation cannot be read."""
+    """Return the records in the annotation of objects created once, or about to be; none if it cannot be read."""
     try:
         listed = msgspec.json.decode(text or "[]")
     except (msgspec.DecodeError, RecursionError):

@@ -27,9 +27,9 @@ _MADE: Final = ("get", "create", "patch", "delete")
 class CompositeAccess:
     """The rights of a composite's controller.
 
-    `everywhere` is granted by a ClusterRole; `tenant` is needed where its objects are, by a Role in each such namespace
-    or by the ClusterRole too. Informers of a process that watches some namespaces need `tenant` there and nothing in
-    others. `own` is needed in the namespace of the process that runs it, for leader election.
+    `everywhere` is granted by a ClusterRole; `tenant` is needed in the namespaces of its objects, by a Role in each or
+    by the ClusterRole. Informers of a process that watches some namespaces need `tenant` in those alone. `own` is
+    needed in the namespace of the process, for leader election.
     """
 
     everywhere: tuple[Access, ...]
@@ -38,7 +38,7 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on kinds that are watched or read: in the namespaces of parents if `near`, otherwise elsewhere.
+    """Yield the rights on the kind itself and on externals: in the parents' namespaces if `near`, otherwise elsewhere.
 
     Finalizers and statuses of parents are patched in the place where the parents are.
     """
@@ -50,7 +50,7 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals, as the controller or the parent's ServiceAccount."""
+    """Yield the rights to watch or read children and externals, for the controller or for the parent's ServiceAccount."""
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
             yield Access(kind, FOLLOWED)
@@ -68,7 +68,7 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 def composite_access(composite: Composite) -> CompositeAccess:
-    """Return the rights of a composite that may do everything to its children."""
+    """Return the rights of a controller that may make any change to its children."""
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
     near = [made[kind] for kind in made if composite.is_near(kind)]
@@ -87,14 +87,14 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
-    """Return a message for people: what is forbidden, and the command that grants the right."""
+    """Return the message for a missing right, with the command that grants it."""
     who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
     subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
     return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
 
 
 def is_of_account(composite: Composite, right: Right) -> bool:
-    """Return whether the ServiceAccount of a parent lacks a right: it needs all those on children and externals."""
+    """Report whether the missing right is one of the parent's ServiceAccount: the rights on children and externals."""
     kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
     named = {(kind.group, kind.plural) for kind in kinds}
     return composite.impersonates and (right.group, right.resource) in named
@@ -148,7 +148,7 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Return a message: which kinds of an earlier definition may not be listed, and what lets them be pruned."""
+    """Return the message that kinds of an earlier definition may not be listed, with what lets them be pruned."""
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)
     rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)

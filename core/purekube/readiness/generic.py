@@ -57,11 +57,10 @@ def readiness(
     schema: "Schema | None" = None,
     rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
 ) -> Readiness:
-    """Return how ready an object is, by the `rules` of kinds, by group and kind.
+    """Return how ready an object is, by `rules`: the rules of kinds by group and kind.
 
-    `schema`, if known, says whether the kind has a status at all.
-
-    Without a schema an object that has no status counts as ready, such as a ConfigMap, which only has to exist.
+    `schema`, if known, says whether the kind has a status at all. Without a schema an object that has no status counts
+    as ready, such as a ConfigMap, which only has to exist.
     """
     if manifest is None:
         return progressing("NotFound", "it does not exist yet")

@@ -35,22 +35,22 @@ class Readiness:
 
 
 def ready(reason: str = "Ready", message: str = "") -> Readiness:
-    """Return the result that nothing is missing."""
+    """Return the result for an object that is ready."""
     return Readiness(State.READY, reason, message)
 
 
 def progressing(reason: str, message: str) -> Readiness:
-    """Return the result that something is missing that will come without intervention."""
+    """Return the result for an object that will become ready without intervention."""
     return Readiness(State.PROGRESSING, reason, message)
 
 
 def failed(reason: str, message: str) -> Readiness:
-    """Return the result that something is missing that will not come without intervention."""
+    """Return the result for an object that will not become ready without intervention."""
     return Readiness(State.FAILED, reason, message)
 
 
 def unknown(reason: str, message: str) -> Readiness:
-    """Return the result that the object's status cannot be read."""
+    """Return the result for an object whose status cannot be read."""
     return Readiness(State.UNKNOWN, reason, message)
 
 
@@ -72,13 +72,13 @@ def number(where: Mapping[str, Any], key: str) -> int | None:
 
 
 def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
-    """Return a whole number, `default` if it is absent: controllers leave out a count of zero."""
+    """Return a whole number, `default` if it is absent: controllers omit a count of zero."""
     value = number(where, key)
     return default if value is None else value
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """Return a text, "" if it is absent, cut if it is long."""
+    """Return a text, shortened if it is long; "" if it is absent."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 

@@ -54,9 +54,9 @@ ALL: Final = frozenset(Feature)
 class Controller(ABC, Generic[O]):
     """The common base of reconcilers and watchers.
 
-    `kind` is a `Resource`, or the `Kind` of objects that others define, which come as manifests: we put no finalizer
-    and no conditions on those. `plain` names the promises that are switched off, True all of them; for a kind that
-    others define the default switches these off, and `plain = ()` switches on what is possible.
+    `kind` is a `Resource`, or the `Kind` of objects that others define, which arrive as manifests: these get no
+    finalizer and no conditions. `plain` names the features that are switched off, True all of them; for a kind that
+    others define finalizer and conditions are off by default, and `plain = ()` switches on what is possible.
     """
 
     kind: ClassVar[Resource[Any, Any] | Kind]
@@ -83,31 +83,31 @@ class Controller(ABC, Generic[O]):
 
 
 class Reconciler(Controller[O], Generic[O, S]):
-    """A controller that makes the world match an object: `reconcile` is called again until it succeeds."""
+    """A controller that makes the world match an object; its `reconcile` is called again until it succeeds."""
 
     conditions: ClassVar[Sequence[str]] = ()
     """Types of the conditions that it writes itself, by `Result.conditions`."""
 
     @abstractmethod
     async def reconcile(self, request: Request[O, S]) -> Result[S]:
-        """Make the world as the object says; may be called at any time, and must tolerate repeated calls."""
+        """Make the world match the object. May be called at any time, and repeatedly."""
 
 
 class Watcher(Controller[O]):
-    """A controller that is notified of what happens to objects. It writes no status; failures become Events.
+    """A controller that is notified of changes to objects. It writes no status; its failures become Events.
 
-    Each notification comes at least once, in the order in which things happened to the object; changes that come during
-    a call are combined into one.
+    Each notification comes at least once, in the order of the changes to the object; changes that arrive during a call
+    are combined into one.
     """
 
     async def on_add(self, new: O) -> None:
-        """Handle a new object: none of these calls has succeeded for it before."""
+        """Handle a new object: no notification about it has succeeded before."""
 
     async def on_sync(self, now: O) -> None:
         """Handle an object that existed before this process, or whose `resync` is due. It may have changed."""
 
     async def on_update(self, old: O, new: O) -> None:
-        """Handle a changed object; `old` is the last state that was reported, as far as the filters let it through."""
+        """Handle a changed object; `old` is the last state that was reported to this watcher."""
 
     async def on_delete(self, last: O) -> None:
         """Handle an object that is being deleted, or is gone. The finalizer is removed when this returns."""
@@ -135,7 +135,9 @@ def name_of(controller: AnyController) -> str:
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the promises kept for a controller. SYNC needs a finalizer, which tells old objects from new ones."""
+    """Return the features that a controller gets. SYNC needs a finalizer, which distinguishes old objects from new
+    ones.
+    """
     plain = controller.plain
     if plain is None:
         foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}
@@ -165,13 +167,13 @@ def manager_of(controller: AnyController) -> str:
 
 
 def finalizer_of(controller: AnyController) -> str:
-    """Return the finalizer that keeps an object until cleanup, in the group of its kind if that is the user's own."""
+    """Return the finalizer that keeps an object until cleanup; its domain is the kind's group if users own that."""
     group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
     return f"{group}/{name_of(controller)}"
 
 
 def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
-    """Return the watched kinds, each with its selection of objects."""
+    """Return the watched kinds, each with the selection of its objects."""
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
@@ -179,7 +181,7 @@ def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
 
 
 def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
-    """Return why these controllers cannot run together, each with what to do; empty if they can."""
+    """Return the reasons why these controllers cannot run together, each with its remedy; empty if they can."""
     controllers = tuple(controllers)
     return (*(problem for controller in controllers for problem in _problems(controller)), *_clashes(controllers))
 
@@ -237,20 +239,20 @@ _MADE: Final = _READ | {"create", "update", "patch", "delete"}
 
 
 def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
-    """Return what a controller may do with the API that it requests."""
+    """Return the verbs that a controller may use through its field `api`, by kind."""
     verbs = {kind_of(controller): _READ}
     verbs |= {one.kind: _READ for one in watched_of(controller.reads)}
     return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
 
 
 def requests_api(controller: AnyController | type[AnyController]) -> bool:
-    """Report whether the controller requests an API by a field `api`."""
+    """Report whether the controller requests a `KubeApi`, by a field `api`."""
     cls = controller if isinstance(controller, type) else type(controller)
     return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
 
 
 def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
-    """Return the rights that controllers need together, except on the Lease of the process."""
+    """Return the rights that controllers need together, except those on the process's Lease."""
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)

@@ -65,7 +65,7 @@ INVALID: Final = "DesiredInvalid"
 
 
 class InvalidDesired(Exception):
-    """An answer of the function that cannot be carried out: only other code can help.
+    """The error for an answer of the function that cannot be carried out, because the code is wrong.
 
     The message says what to write.
     """
@@ -73,7 +73,7 @@ class InvalidDesired(Exception):
 
 @lru_cache(maxsize=256)
 def composite_of(pure: AnyPureReconciler) -> Composite:
-    """Return the reconciler as its controller sees it."""
+    """Return the reconciler in the form that its controller needs."""
     kind = pure.kind.kind
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -202,7 +202,7 @@ def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
 
 
 def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
-    """Return what exists, in the form that the function receives."""
+    """Return the existing objects in the form that the function receives."""
     owner = composite_of(pure).owner_of(parent)
     seen: dict[str, list[Manifest]] = {}
     for _, live in owner.held(observed):
@@ -218,13 +218,13 @@ def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any]
 
 
 def _masked_error(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
-    """Return the error's text without any value of the Secrets that were read or made."""
+    """Return the error's text with the values of all Secrets that were read or created masked."""
     name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
     return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
-    """Write a status that says that only another object or other code can help. What exists stays as it is."""
+    """Write a status that says that only a change of the object or of the code helps; leave all objects as they are."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -235,7 +235,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
-    """Write a status that says that the failure may pass, and retry with backoff. What exists stays as it is."""
+    """Write a status that says that the failure may pass, and retry with backoff; leave all objects as they are."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
         DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),

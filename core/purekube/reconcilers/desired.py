@@ -19,10 +19,10 @@ Status = TypeVar("Status")
 
 @attrs.frozen
 class Object(Generic[Spec, Status]):
-    """An object in its current state: `status` has no values if none was written yet.
+    """One object of a user's kind. `status` has its default values if none was written yet.
 
-    `manifest` is all that the API server sent, including fields that the classes do not know. It does not count for
-    equality: two objects are equal when all else is.
+    `manifest` is everything that the API server sent, including fields that the classes do not know. Equality ignores
+    it.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class Object(Generic[Spec, Status]):
 
 @attrs.frozen
 class UnreadableObject:
-    """An object whose spec or status does not fit its classes: what is known of it, and everything that is wrong.
+    """An object whose spec or status does not fit its classes: its readable parts, and every problem.
 
     The CRD refuses such objects, but one that was stored under an older schema may still exist.
     """
@@ -120,7 +120,7 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 @attrs.frozen(eq=False)
 class Desired(Generic[Status]):
-    """The objects that should exist, and the status; conditions and the observed generation are written for you.
+    """The objects that should exist, and the status; the framework adds conditions and the observed generation.
 
     `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
     """
@@ -135,10 +135,10 @@ NodeOrId: TypeAlias = Node | str
 
 @attrs.frozen(eq=False)
 class Children:
-    """The objects that exist: of each node what was made of it before, and what is read, by its id.
+    """The existing objects: of each node the object created for it, and each object that is read, by its id.
 
     An object of another owner under the name of a node is not shown. The keys of `found` are node labels, and ids of
-    what is read.
+    objects that are read.
     """
 
     found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
@@ -146,7 +146,7 @@ class Children:
     """Schemas by apiVersion and kind, for the kinds whose classes are known."""
 
     def get(self, node: NodeOrId) -> Manifest | None:
-        """Return the live object of a node, or of what is read; None if there is none."""
+        """Return the live object of a node or of a `Read`; None if there is none."""
         if isinstance(node, str):
             return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
         return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)

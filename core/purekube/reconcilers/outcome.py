@@ -1,4 +1,4 @@
-"""The outcome of a call, and what follows: conditions, the requeue, what is remembered (PH-7)."""
+"""The outcome of a controller's call and its consequences: conditions, requeue, remembered state (PH-7)."""
 
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -27,14 +27,14 @@ _LONGEST: Final = 4096
 
 @attrs.frozen
 class Returned:
-    """A call that returned; a watcher's with an empty Result."""
+    """The outcome of a call that returned; a watcher's call returns an empty Result."""
 
     result: Result[Any]
 
 
 @attrs.frozen
 class Raised:
-    """A call that raised. `retry_after`: seconds for which a service asked not to be called."""
+    """The outcome of a call that raised. `retry_after`: seconds for which a service demanded no further call."""
 
     text: str
     retry_after: float = 0.0
@@ -42,7 +42,7 @@ class Raised:
 
 @attrs.frozen
 class Ended:
-    """A call that raised `Terminal`."""
+    """The outcome of a call that raised `Terminal`."""
 
     reason: str
     message: str
@@ -50,14 +50,14 @@ class Ended:
 
 @attrs.frozen
 class Late:
-    """A call that was cancelled at its time limit."""
+    """The outcome of a call that was cancelled at its time limit."""
 
     seconds: float
 
 
 @attrs.frozen
 class Unread:
-    """No call, because the object does not fit its classes."""
+    """The outcome without a call, because the object does not fit its classes."""
 
     problems: str
 
@@ -69,7 +69,7 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 class Consequences:
     """The consequences of an outcome.
 
-    `conditions` is None if nothing is written, as for an object that is about to go.
+    `conditions` is None if no status is written, as for an object about to be removed.
     """
 
     progress: ObjectProgress
@@ -79,7 +79,7 @@ class Consequences:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """Return what an exception means. Its text is shown, so what looks like a secret is hidden."""
+    """Return the outcome for an exception, with secrets in its text hidden."""
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
@@ -106,7 +106,7 @@ def following(
     retry: RetryPolicy,
     key: object,
 ) -> Consequences:
-    """Return what follows from an outcome.
+    """Return the consequences of an outcome.
 
     Jitter depends on `key`, the object's name, so that objects that fail together are not retried together.
     """

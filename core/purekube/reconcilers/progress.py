@@ -26,23 +26,25 @@ from purekube.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class ProgressRules:
-    """The rules of a controller. `begun` is its finalizer before the first successful call, `kept` the one after it."""
+    """The settings of a controller. `begun` is its finalizer before the first successful call, `kept` the one after
+    it.
+    """
 
     features: frozenset[Feature]
     begun: str
     kept: str
     tells_changes: bool = False
-    """True for a watcher: it is notified of each change once, and not called without one."""
+    """True for a watcher: it is called once for each change, and never without one."""
 
     @property
     def has_finalizer(self) -> bool:
-        """Report whether the controller puts finalizers on objects."""
+        """Report whether the controller uses a finalizer."""
         return Feature.FINALIZER in self.features
 
 
 @attrs.frozen
 class ObservedFacts:
-    """The relevant facts of an object's current state."""
+    """The facts about an object's current state on which the next step depends."""
 
     uid: str
     finalizers: tuple[str, ...] = ()
@@ -52,7 +54,7 @@ class ObservedFacts:
 
 
 def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
-    """Return the relevant facts of a manifest."""
+    """Return the facts about a manifest on which the next step depends."""
     meta = metadata(manifest)
     return ObservedFacts(
         str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready
@@ -61,7 +63,7 @@ def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> Observed
 
 @attrs.frozen
 class PendingEvent:
-    """The changes since the last call. `old` is the object before the first change that was not reported."""
+    """The changes since the last call. `old` is the object before the first unreported change."""
 
     changed: bool = False
     resynced: bool = False
@@ -69,15 +71,15 @@ class PendingEvent:
     old: Manifest | None = None
 
     def with_change(self, old: Manifest | None) -> "PendingEvent":
-        """Return the changes plus one more change of the object."""
+        """Return the pending changes, with one more change of the object."""
         return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
 
     def with_waker(self, ref: ObjectRef) -> "PendingEvent":
-        """Return the changes plus a change of another object."""
+        """Return the pending changes, with a change of another object that this one owns or reads."""
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "PendingEvent | None") -> "PendingEvent":
-        """Combine two sets of changes, this one being the earlier."""
+        """Combine two sets of pending changes, of which this one came first."""
         if later is None:
             return self
         return PendingEvent(
@@ -93,7 +95,7 @@ NOTHING = PendingEvent()
 
 @attrs.frozen
 class ObjectProgress:
-    """This process's knowledge of one incarnation of an object."""
+    """The state that this process remembers of one incarnation of an object."""
 
     uid: str = ""
     is_new: bool = False
@@ -122,7 +124,7 @@ class WatcherEvent(StrEnum):
 
 @attrs.frozen
 class Forget:
-    """The step after the object is gone: forget all that is known of it."""
+    """The step for an object that is gone: drop all state about it."""
 
 
 @attrs.frozen
@@ -132,7 +134,7 @@ class NoOp:
 
 @attrs.frozen
 class SetFinalizers:
-    """The step that writes these finalizers on the object; then ask again.
+    """The step that writes these finalizers on the object; afterwards the next step is decided again.
 
     `last`: the object may be gone afterwards.
     """
@@ -151,7 +153,7 @@ class CallController:
 
     @property
     def deleting(self) -> bool:
-        """Report whether the call is for a deletion, and has to clean up."""
+        """Report whether the call is for a deletion and must clean up."""
         return self.watcher_event is WatcherEvent.DELETE
 
 
@@ -159,12 +161,12 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return what is known of this incarnation; knowledge of another one under the same name does not count."""
+    """Return the state remembered of this incarnation; fresh state if an earlier object had the name."""
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Decide the next step for an object, None if it is gone. `life` belongs to its incarnation."""
+    """Decide the next step for an object; `seen` is None if it is gone. `progress` belongs to its incarnation."""
     if seen is None:
         return Forget()
     ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
@@ -230,7 +232,7 @@ def _watcher_event(
 
 
 def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
-    """Return the call owed to an object that vanished before our finalizer was removed, from its last state."""
+    """Return the missed deletion call for an object that vanished while it had our finalizer, with its last state."""
     if progress.uid != last.uid or not progress.begun or progress.cleaned:
         return None
     return CallController(Cause.CHANGED, WatcherEvent.DELETE)
@@ -248,11 +250,11 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Record a successful call; `complete` if nothing is left to do."""
+    """Record a successful call; `complete` if the controller left nothing to do."""
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Record a failed call. The state that the last good call returned is kept."""
+    """Record a failed call, and keep the state that the last successful call returned."""
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

@@ -25,7 +25,7 @@ _SHORTEST: Final = 4
 
 
 def without_secrets(text: str, objects: Mapping[ObjectRef, Manifest]) -> str:
-    """Return `text` without any value of the Secrets among `objects`, neither encoded nor decoded."""
+    """Return `text` with the values of the Secrets among `objects` removed, in plain and in encoded form."""
     found = {value for ref, live in objects.items() if ref.kind == SECRET for value in _values(live)}
     for value in sorted(found, key=len, reverse=True):
         text = text.replace(value, REDACTED)
@@ -56,7 +56,7 @@ DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status
 """The user's function. It reads only its two arguments, no clock, network or state: same input, same output."""
 
 DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
-"""The function that returns what runs to its end before anything is deleted: its nodes are created once, as Jobs."""
+"""The function that returns the nodes which run to their end before anything is deleted, such as Jobs."""
 
 AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
 """A kind; or a text such as `apps/v1/Deployment`, `v1/Service` for a kind that is built in."""
@@ -92,12 +92,12 @@ class Read:
 
     @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
-        """The paths that may be read: all of it."""
+        """The paths that may be read: the whole object."""
         return ((),)
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """The labels required: none."""
+        """The labels by which the object is selected: none."""
         return {}
 
 
@@ -119,7 +119,7 @@ class PureReconciler(Generic[Spec, Status]):
     strict_order: bool = False
 
     def __call__(self, object: Object[Spec, Status], children: Children | None = None) -> Desired[Status]:
-        """Return the function's answer, for tests."""
+        """Call the user's function, for tests."""
         return self.function(object, Children() if children is None else children)
 
 

@@ -140,7 +140,7 @@ EXPONENTIAL: Final = Backoff()
 
 
 def delay_of(policy: RetryPolicy, attempt: int, jitter: float) -> float | None:
-    """Return the policy's delay; the default's if that is invalid or raises, so that no retry is lost."""
+    """Return the policy's delay; the default policy's if that is invalid or raises, so that no retry is lost."""
     try:
         seconds = policy.delay(attempt, jitter)
     except Exception:

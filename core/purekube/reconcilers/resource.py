@@ -56,7 +56,7 @@ class OtherVersion:
 
 @attrs.frozen(eq=False)
 class Resource(Generic[Spec, Status]):
-    """A kind with the classes of its spec and its status; made by `resource`, its `versions` by `versioned`."""
+    """A kind with the classes of its spec and status. `resource` makes it, `versioned` adds `versions`."""
 
     kind: Kind
     spec: type[Spec]
@@ -108,7 +108,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
 
     def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
-        """Return the object, or what is known of one that does not fit; never raises."""
+        """Return the object; an UnreadableObject if it does not fit its classes. Never raises."""
         try:
             return self.read(manifest)
         except ValidationProblems as error:
@@ -120,7 +120,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
 
     def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
-        """Return the object's manifest; its status only if that has values."""
+        """Return the object's manifest; with its status only if that has values."""
         body: dict[str, Any] = {
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
@@ -140,7 +140,7 @@ class Resource(Generic[Spec, Status]):
         return dict(_converter.unstructure(status))
 
     def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
-        """Return everything for which an API server with this CRD would refuse the object, in its words.
+        """Return all reasons why an API server with this CRD would refuse the object, in the server's words.
 
         `old` is the object that it replaces, for rules about a change (`oldSelf`).
         """
@@ -162,11 +162,11 @@ def resource(
     namespaced: bool = True,
     columns: Sequence[Column] = (),
 ) -> Resource[Spec, Status]:
-    """Make a kind of which one version is served, from the attrs classes of its spec and its status.
+    """Make a kind with one served version from the attrs classes of its spec and its status.
 
     `plural` is by default made of the kind (`Shop`: shops, `Proxy`: proxies). `columns` of `kubectl get` are put
     between Ready and Age. Conditions and the observed generation are added to the status. Raises ValueError for names
-    that no API server takes, SchemaTypeError for a class that no schema can be made of, SchemaError for mistakes in the
+    that no API server accepts, SchemaTypeError for a class without a possible schema, SchemaError for mistakes in the
     schema, as in a rule; each says where.
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
@@ -253,7 +253,7 @@ def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
 
 
 def _is_group(text: str) -> bool:
-    """Report whether a text is a domain of two labels or more.
+    """Report whether a text is a domain name of two labels or more.
 
     It is checked label by label: one pattern for the whole would take time quadratic in its length.
     """

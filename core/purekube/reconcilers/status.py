@@ -32,12 +32,12 @@ _BAD: Final = (FAILED, TIMED_OUT)
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Return the field manager and the condition types that own the status of its kind."""
+    """Return the field manager, and the condition types that it owns in statuses of the controller's kind."""
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 
 def condition_types(controller: AnyController) -> tuple[str, ...]:
-    """Return the types of the conditions of its kind that the controller owns."""
+    """Return the condition types that the controller owns."""
     own = controller.conditions if isinstance(controller, Reconciler) else ()
     return (*STANDARD, *own)
 

@@ -1,4 +1,4 @@
-"""The watched part of a kind, and which of its changes count (PH-7)."""
+"""The selection of watched objects, and of the changes that count (PH-7)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
@@ -50,7 +50,7 @@ class Watched:
 
 @attrs.frozen
 class Filters:
-    """The updates of an object that count: those that change any of this. An add and a deletion always count.
+    """The updates of an object that count: those that change a selected part. An add and a deletion always count.
 
     `labels` and `annotations`: True for all, or the names of some. `finalizers` are names whose addition and removal
     count, in addition to our own. `predicate` is called last; if it raises, the update counts. A kind without a

@@ -199,5 +199,5 @@ def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> 
 
 @lru_cache(maxsize=256)
 def compile_pattern(text: str) -> Pattern:
-    """Return the pattern of a text. Raises PatternError."""
+    """Compile a pattern. Raises PatternError."""
     return Pattern(text)

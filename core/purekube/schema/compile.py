@@ -113,12 +113,11 @@ _STRUCTURAL: Final = (
 
 
 def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) -> Schema:
-    """Compile the `openAPIV3Schema` of one version of a CRD (or of a built-in kind).
+    """Compile the `openAPIV3Schema` of one version of a CRD, or of a built-in kind.
 
-    `known` caches parts that several kinds share, such as the template of a pod, so that each is compiled once.
-
-    Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed, CEL rules
-    outside the supported subset, defaults that break their own schema.
+    `known` caches parts that several kinds share, such as the template of a pod, so that each is compiled once. Raises
+    SchemaError with every problem: parts that are not structural, malformed patterns, CEL rules outside the supported
+    subset, defaults that break their own schema.
     """
     root, problems = compile_node(openapi, "", known)
     if root.type is not JsonType.OBJECT:

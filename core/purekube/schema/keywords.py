@@ -62,7 +62,7 @@ class KeywordReader:
         return {}
 
     def refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
-        """Report the keywords that no structural schema may have."""
+        """Report the keywords that a structural schema may not have."""
         for keyword in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
             if raw.get(keyword) is not None:
                 self.problem(f"{path}.{keyword}", "is not supported")
@@ -72,7 +72,7 @@ class KeywordReader:
             self.problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
 
     def problem(self, path: str, message: str) -> None:
-        """Report what is wrong at `path`."""
+        """Record a problem at `path`."""
         self.problems.append(SchemaProblem(path.removeprefix("."), message))
 
 

@@ -147,7 +147,7 @@ class Schema:
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":
-        """Return the child as server-side apply sees it: None means "field not declared in schema"."""
+        """Return the schema of a member as server-side apply sees it; None means "field not declared in schema"."""
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
 

@@ -7,7 +7,7 @@ from purekube.schema.node import MISSING, Schema
 
 
 def apply_defaults(schema: Schema, value: Any) -> Any:
-    """Return `value` with every default of `schema` filled in; `value` itself if nothing is to be filled in.
+    """Return `value` with every default of `schema` filled in; `value` itself if no default is missing.
 
     Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result shares no
     structure with the schema.

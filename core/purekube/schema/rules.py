@@ -61,7 +61,7 @@ def _scalar(form: str, value: str) -> Any:
 def check_rules(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
 ) -> list[StatusCause]:
-    """Return every violation by `value` of rules of `schema` and below; `old` is the value that it replaces.
+    """Return every violation of the rules of `schema` and below by `value`; `old` is the value that it replaces.
 
     A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). With `settled` the old value has
     passed these same rules: objects identical to it are checked only by rules with `oldSelf`.

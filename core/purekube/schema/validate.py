@@ -10,7 +10,7 @@ from purekube.schema.structure import check_structure
 
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
-    """Return a cause for every item of a set or map list that occurs a second time."""
+    """Return a cause for every item that occurs again in a set or map list."""
     if not schema.has_keys:
         return []
     if isinstance(value, dict):
@@ -104,7 +104,7 @@ _UNCHECKED: Final = (
 
 
 def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
-    """Return all causes why the object `value`, which replaces `old` (None: it is new), is invalid.
+    """Return all causes why the object `value` is invalid; it replaces `old` (None: it is new).
 
     Reasons and paths are those of a real server. Unchanged parts do not make an update invalid (ratcheting); transition
     rules (`oldSelf`) run only if an old value exists. With `settled` the old value was found valid by this same schema:

@@ -20,7 +20,7 @@ Convert = Callable[[Manifest], Mapping[str, Any]]
 """A function that converts an object from one version to another. It may modify its argument."""
 
 LARGEST_ANNOTATIONS: Final = 256 * 1024
-"""The most bytes of all annotations of an object."""
+"""The most bytes that the annotations of an object may have together."""
 
 _FREE: Final = ("labels", "annotations")
 

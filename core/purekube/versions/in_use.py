@@ -14,7 +14,7 @@ class VersionsInUse:
 
     definition: str
     kind: Kind
-    """The kind in the storage version."""
+    """The kind, in its storage version."""
     served: tuple[str, ...]
     storage: str
     stored: tuple[str, ...]
@@ -33,7 +33,7 @@ class VersionsInUse:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The versions in which objects may still be stored, but are no longer written."""
+        """The versions in which old objects may still be stored, but new ones are not."""
         return tuple(version for version in self.stored if version != self.storage)
 
     @property
@@ -43,7 +43,7 @@ class VersionsInUse:
 
     @property
     def advice(self) -> str:
-        """The advice for the user; empty if there is none."""
+        """The next step for the user; empty if none is needed."""
         if not self.stale:
             return ""
         if self.readable is None:

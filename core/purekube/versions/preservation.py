@@ -1,6 +1,6 @@
-"""The data that one version of an object holds and another cannot: kept in an annotation, later put back (PH-8).
+"""The preservation of data that one version of an object holds and another cannot, in an annotation (PH-8).
 
-A loss is a place where an object differs from its round trip: its value `was`, and what that `became`. It is put back
+A loss is a place where an object differs from its round trip: its value `was`, and what that `became`. It is restored
 if the place still has the value that it became. A change made in the other version meanwhile wins.
 """
 
@@ -24,13 +24,13 @@ Step = str | Mapping[str, Any]
 
 
 def preservation_annotation(version: str) -> str:
-    """Return the annotation for what `version` holds, on an object of a version that cannot hold it."""
+    """Return the name of the annotation that holds the data of `version` on objects of other versions."""
     return f"{_PREFIX}/{version}"
 
 
 @attrs.frozen
 class Loss:
-    """One place that does not survive the round trip. `position` is that of an item missing from a keyed list."""
+    """One place whose value does not survive the round trip. `position` is that of an item missing from a keyed list."""
 
     path: tuple[Step, ...]
     was: Any = _ABSENT
@@ -38,7 +38,7 @@ class Loss:
     position: int = -1
 
     def spelled(self) -> str:
-        """Return the path as people write it."""
+        """Return the path as text, for messages."""
         return "".join(
             f".{step}" if isinstance(step, str) else f"[{','.join(f'{k}={v}' for k, v in step.items())}]"
             for step in self.path
@@ -51,7 +51,7 @@ class Loss:
 
 
 def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
-    """Return where `after`, the result of the round trip, differs from `before`, except in the metadata."""
+    """Return the places where the result of a round trip differs from the original, metadata excepted."""
     found: list[Loss] = []
     for key in dict.fromkeys((*before, *after)):
         if key not in _IDENTITY:
@@ -105,7 +105,7 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """Return `value` with the losses put back where the converted value is unchanged."""
+    """Return `value` with the lost values restored, where the converted value was not changed meanwhile."""
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _restore_loss(out, one)
@@ -148,7 +148,7 @@ def _is_same(there: Any, became: Any) -> bool:
 
 
 def written(lost: Sequence[Loss]) -> str:
-    """Return the text of the annotation."""
+    """Return the losses as the text of the annotation."""
     return canonical_json([_entry(one) for one in lost]).decode()
 
 
@@ -164,7 +164,7 @@ def _entry(one: Loss) -> dict[str, Any]:
 
 
 def read(text: Any) -> list[Loss]:
-    """Return the losses of an annotation; none if another writer made it unreadable."""
+    """Read the losses from an annotation; none if its text is damaged."""
     if not isinstance(text, str):
         return []
     try:

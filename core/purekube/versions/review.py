@@ -20,7 +20,7 @@ class MalformedConversionReview(ValueError):
 
 @attrs.frozen
 class ConversionRequest:
-    """The objects that the API server wants in another version."""
+    """The objects of a review, and the version to which the API server wants them converted."""
 
     uid: str
     api_version: str
@@ -67,7 +67,7 @@ def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> di
 
 
 def answer_review(body: Any, converters: Iterable[Converter]) -> dict[str, Any]:
-    """Answer a review, converting each object on its own. Raises MalformedConversionReview."""
+    """Answer a review, converting each object separately. Raises MalformedConversionReview."""
     request, known = read_conversion_review(body), tuple(converters)
     try:
         objects = [converted_object(manifest, request.api_version, known) for manifest in request.objects]

@@ -21,9 +21,9 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert examples of the hub or of the spoke `version` there and back; return how many came back unchanged.
+    """Convert examples of the hub or of the spoke `version` there and back; return how many survived unchanged.
 
-    Raises BrokenRoundTrip for the first that does not, or is invalid in the other version, with the field.
+    Raises BrokenRoundTrip with the field, for the first that does not, or is invalid in the other version.
     """
     held = 0
     for example in examples:

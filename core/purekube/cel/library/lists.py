@@ -81,7 +81,7 @@ def _sort(budget: Budget, items: Any) -> list[Any]:
 
 
 def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
-    """Return `items` in the order of their `keys`."""
+    """Return `items` sorted by the `keys` at the same positions."""
     budget.spend(len(keys) * max(1, len(keys).bit_length()))
     in_order = cmp_to_key(_compare)
     ordered = sorted(zip(keys, range(len(keys)), strict=True), key=lambda pair: in_order(pair[0]))

@@ -43,7 +43,7 @@ def text_of(value: Any) -> str:
 
 
 def pattern_of(text: Any) -> Any:
-    """Return a compiled regular expression. Raises EvaluationError."""
+    """Compile a regular expression. Raises EvaluationError."""
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:
