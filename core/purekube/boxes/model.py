@@ -92,7 +92,7 @@ class OwnerMode(StrEnum):
 
 
 class DeletionOrder(StrEnum):
-    """The order of a deletion. `Strict` omits owner references, so that the order also holds in a foreground deletion."""
+    """The order of a deletion. `Strict` omits owner references, so that it also holds in a foreground deletion."""
 
     WAVES = "Waves"
     STRICT = "Strict"

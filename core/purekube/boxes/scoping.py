@@ -238,7 +238,7 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who decides a text of a template: the author, or whoever names or writes the parent that it reads.
+    """Return who decides a text of a template: the author, or the users who name or write the parent that it reads.
 
     `literal`: an expression counts as a free choice.
     """

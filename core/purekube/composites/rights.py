@@ -50,7 +50,7 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals, for the controller or for the parent's ServiceAccount."""
+    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount."""
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
             yield Access(kind, FOLLOWED)

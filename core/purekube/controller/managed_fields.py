@@ -71,7 +71,7 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Report whether another manager holds a field that `manifest` sets. Only the server knows if that is a conflict."""
+    """Report whether another manager holds a field that `manifest` sets. Only the server knows if it conflicts."""
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
 
@@ -254,7 +254,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a conflict names only our own Update entry (S-32), the one case in which force is right (REC-6)."""
+    """Report whether a conflict names only our own Update entry (S-32), the only case for force (REC-6)."""
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _other_managers(error, manager) == ()
 

@@ -30,7 +30,7 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """One place whose value does not survive the round trip. `position` is that of an item missing from a keyed list."""
+    """A value that does not survive the round trip. `position` is that of an item missing from a keyed list."""
 
     path: tuple[Step, ...]
     was: Any = _ABSENT

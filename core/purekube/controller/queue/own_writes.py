@@ -179,7 +179,7 @@ class OwnWrites(Generic[K]):
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the writer of the change in an event; during a pass over the key, keep the event until the pass ends."""
+        """Return the writer of an event's change; during a pass over the key, keep the event until the pass ends."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
