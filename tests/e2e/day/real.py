@@ -22,7 +22,7 @@ from anyio.from_thread import start_blocking_portal
 
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import DEPLOYMENT, NAMESPACE, POD
+from purekube.apimachinery.resources import DEPLOYMENT, EVENT, NAMESPACE, POD
 from purekube.ports import KubeApi, PatchType
 from purekube_http import KubeApiClient, load_config
 from purekube_run.controller.lookups import all_of, find
@@ -45,6 +45,8 @@ _GLANCE: Final = "3s"
 """The time after which the story looks at work in progress."""
 _READY, _STALLED, _HEALTHY = (("Ready", "True"), ("Stalled", "True"), ("ControllersHealthy", "True"))
 _LOOK: Final = 0.3
+_UNCHANGED: Final = 2.0
+"""Seconds without a new Event, after which those of one pass are all written."""
 
 
 @attrs.define
@@ -115,6 +117,7 @@ class RealShell(Shell):
             return
         self._signal_flux(signal.SIGCONT)
         _until(self._is_quiet, f"nothing under way after {text}")
+        _until(self._is_reported, "the Events of the last transition")
 
     def _signal_flux(self, number: signal.Signals) -> None:
         os.kill(self.cluster.process("helm-controller"), number)
@@ -125,6 +128,20 @@ class RealShell(Shell):
         ends = {_READY} if self.kubelet.phase == "Succeeded" else {_READY, _STALLED}
         settled = _is_settled(self._find(_CLUSTER), {_HEALTHY}) and _is_settled(self._find(_INSTANCE), ends)
         return settled and self.replica.has_settled()
+
+    def _is_reported(self) -> bool:
+        """Report whether the operator, which writes Events after statuses, has written the last of them."""
+        conditions = get_path(self._find(_INSTANCE), "status", "conditions") or ()
+        newest, before = max((item["lastTransitionTime"] for item in conditions), default=""), self._events()
+        time.sleep(_UNCHANGED)
+        return before == self._events() and max(before, default="") >= newest
+
+    def _events(self) -> Sequence[str]:
+        """Return the time of every Event of the instance, in seconds."""
+        events = self.hands.do(partial(all_of, kind=EVENT, namespace=TEAM))
+        ours = [event for event in events if get_path(event, "regarding", "kind") == APPLICATION_INSTANCE.kind]
+        times = [get_path(event, "series", "lastObservedTime") or event["eventTime"] for event in ours]
+        return sorted(f"{at[:19]}Z" for at in times)
 
     def _find(self, ref: ObjectRef) -> Manifest | None:
         return self.hands.do(partial(find, ref=ref))
