@@ -6,6 +6,7 @@ import attrs
 import structlog
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.controller.decision import Decision
 from purekube.controller.event_series import Once
 from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
@@ -18,7 +19,7 @@ class Reconciled:
     """One reconcile. `seconds` is its duration, `waited` the time its key had been ready before.
 
     `error` is what it returned or raised; `crashed`: it raised an exception that is no OperatorError; `timed_out`: it
-    was cancelled at its time limit.
+    was cancelled at its time limit. `decision` is the last one of the pass, `executed` its writes, verb and object.
     """
 
     ref: ObjectRef
@@ -28,6 +29,8 @@ class Reconciled:
     error: Exception | None = None
     crashed: bool = False
     timed_out: bool = False
+    decision: Decision = attrs.field(factory=Decision, repr=False)
+    executed: tuple[tuple[str, ObjectRef], ...] = ()
 
 
 class ReconcileObserver(Protocol):

@@ -1,6 +1,6 @@
 """The worker pool: hands keys of the queue to a bounded number of workers (RUN-3)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import TypeAlias
 
@@ -175,6 +175,10 @@ class WorkerPool:
     def due_in(self, key: ObjectRef) -> float | None:
         """Return the seconds until a key is reconciled in any case; None if it is not."""
         return self._queue.due_in(key, self._clock.monotonic())
+
+    def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
+        """Yield every key of the queue, with its state and its time."""
+        return self._queue.entries()
 
     def stats(self) -> WorkerPoolStats:
         """Return the counts at this moment."""

@@ -79,6 +79,8 @@ class WorkerPoolCounters:
                 error=attempt.crash or result.error,
                 crashed=attempt.crash is not None,
                 timed_out=attempt.timed_out,
+                decision=result.decision,
+                executed=result.executed,
             )
         )
         self._detect(key, now, result)

@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from kubelab.clock import VirtualTimeLoop
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from purekube_run.controller.observer import LoggingObserver, Reconciled, ReconcileObserver
 from purekube_run.process.machine import Machine
 from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ObservedWrite, ReplicaClock
 from purekube_run.simulation.faults import Schedule, WatchFaults, calm
@@ -30,9 +32,26 @@ class Surroundings(Protocol):
         """Note a write that reached the API server."""
         ...
 
+    def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
+        """Note a reconcile of a replica."""
+        ...
+
     def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:
         """Note that a process ended: with an error, or killed, without one."""
         ...
+
+
+class WorldObserver(LoggingObserver):
+    """An observer that logs the reconciles of one controller of a replica, and passes them to the world."""
+
+    def __init__(self, replica: str, controller: str, world: Surroundings) -> None:
+        super().__init__()
+        self._passes_on = partial(world.reconciled, replica, controller)
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Log a reconcile, and pass it on."""
+        super().reconciled(done)
+        self._passes_on(done)
 
 
 class Replica(ABC):
@@ -88,6 +107,10 @@ class Replica(ABC):
         world, caller = self._world, Caller(self.user, agent="vworkspace-operator/1")
         api = InProcessKube(world.server, caller=caller, sleep=asyncio.sleep, on_open=self.link.opened)
         return KubeConnection(api, self.link, before_write, world.written, lambda: world.server.store.version)
+
+    def observer(self, controller: str) -> ReconcileObserver:
+        """Return the observer of a controller's reconciles."""
+        return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:
         """Return the network of a life."""

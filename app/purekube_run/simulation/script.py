@@ -1,12 +1,9 @@
-"""A run as data: what users and misfortune do, each with its moment; saved as a readable file.
+"""A run as data: what users and misfortune do, each with its moment (`script_file` saves it).
 
 A script is drawn from a seed at once, so that any part of it can be left out: so a failing run is shrunk.
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 import attrs
 
@@ -53,31 +50,3 @@ class SimulationScript:
         acts = tuple(step for step in steps if isinstance(step, Act))
         incidents = tuple(step for step in steps if isinstance(step, Incident))
         return attrs.evolve(self, acts=acts, incidents=incidents)
-
-    def write(self, path: Path, broken: Mapping[str, Any] | None = None, also: Mapping[str, Any] | None = None) -> None:
-        """Save as JSON, a line for each act and fault. `broken` says which law the run breaks, `also` of what it is."""
-        head: dict[str, Any] = {"seed": self.seed, "replicas": self.replicas, "seconds": self.seconds}
-        head |= {**(also or {}), **({"broken": broken} if broken else {})}
-        lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
-        for name, steps in (("acts", self.acts), ("incidents", self.incidents)):
-            rows = ",\n".join("    " + json.dumps(attrs.asdict(step)) for step in steps)
-            lines.append(f'  "{name}": [\n{rows}\n  ]{"," if name == "acts" else ""}')
-        path.write_text("{\n" + "\n".join(lines) + "\n}\n", encoding="utf-8")
-
-    @classmethod
-    def read(cls, path: Path, deeds: Collection[str], faults: Collection[str]) -> "SimulationScript":
-        """Read a saved script of these acts and faults.
-
-        Raises OSError, ValueError, KeyError and TypeError for one that cannot be read.
-        """
-        data = json.loads(path.read_text(encoding="utf-8"))
-        acts = tuple(Act(**act) for act in data["acts"])
-        incidents = tuple(Incident(**incident) for incident in data["incidents"])
-        _refuse("act", {act.do for act in acts} - set(deeds))
-        _refuse("fault", {incident.fault for incident in incidents} - set(faults))
-        return cls(data["seed"], data["replicas"], data["seconds"], acts, incidents)
-
-
-def _refuse(what: str, unknown: Collection[str]) -> None:
-    if unknown:
-        raise ValueError(f"there is no {what} {', '.join(sorted(unknown))}")

@@ -25,6 +25,7 @@ from kubelab.storage.store import StoreSnapshot
 from purekube.apimachinery.errors import leaves_of
 from purekube.apimachinery.manifest import Manifest
 from purekube.versions import Converter
+from purekube_run.controller.observer import Reconciled
 from purekube_run.simulation.cluster import SIMULATED, MemoryCluster
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.controllers import do_nothing
@@ -78,6 +79,10 @@ class World(MemoryCluster):
         self.on_write: list[Callable[[ObservedWrite], None]] = []
         self.on_end: list[Callable[[Replica, BaseException | None], None]] = []
         self.on_decision: list[Callable[[str, str], None]] = []
+        self.on_note: list[Callable[[str, str], None]] = []
+        """Called for each line of the trace."""
+        self.on_reconciled: list[Callable[[str, str, Reconciled], None]] = []
+        """Called for each reconcile, with the names of its replica and its controller."""
         self.decisions: dict[str, str] = {}
         """The last line that a controller logged about each object."""
         self.happened: Counter[str] = Counter()
@@ -202,6 +207,8 @@ class World(MemoryCluster):
     def note(self, actor: str, what: str) -> None:
         """Add a line to the trace."""
         self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
+        for observe in self.on_note:
+            observe(actor, what)
 
     def digest(self) -> str:
         """Return a hash of everything that happened and of everything that is stored."""
@@ -257,6 +264,11 @@ class World(MemoryCluster):
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
             observe(write)
+
+    def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
+        """Pass a reconcile of a replica to the observers."""
+        for observe in self.on_reconciled:
+            observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
         """Start a process that ended again, after a while."""

@@ -2,8 +2,7 @@
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -14,9 +13,12 @@ import attrs
 from purekube_run.process.errors import USAGE, CommandError
 from purekube_run.simulation.laws import LawViolation, clock
 from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.script import Act
+from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.run import draw, perform, read_script
+from vworkspace_app.simulation.run import draw, perform
+from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdict_text
 
 
 @attrs.frozen
@@ -31,30 +33,12 @@ class SimulateRequest:
     seed: int
     jobs: int = 1
     folder: Path = Path()
-
-
-@attrs.define
-class _Tally:
-    """The sums over all runs."""
-
-    runs: int = 0
-    acts: int = 0
-    jobs: int = 0
-    writes: int = 0
-    seconds: float = 0.0
-    points: set[str] = attrs.field(factory=set)
-    happened: Counter[str] = attrs.field(factory=Counter)
-    checks: Counter[str] = attrs.field(factory=Counter)
-
-    def add(self, outcome: SimulationOutcome) -> None:
-        self.runs += 1
-        self.acts += outcome.acts
-        self.jobs += outcome.counts["jobs"]
-        self.writes += outcome.writes
-        self.seconds += outcome.seconds
-        self.points |= outcome.write_points
-        self.happened.update(outcome.happened)
-        self.checks.update(outcome.checks)
+    workload: tuple[Act, ...] | None = None
+    """The acts of every run; by default they are drawn."""
+    verdict: Path | None = None
+    """The file that gets the verdict, for `collect`."""
+    save: Callable[[int, str], str] | None = None
+    """Saves a broken run, by its seed and its text, and returns where; by default it goes into `folder`."""
 
 
 def faults_named(names: str) -> tuple[str, ...]:
@@ -68,39 +52,28 @@ def faults_named(names: str) -> tuple[str, ...]:
 
 
 def simulate(request: SimulateRequest) -> int:
-    """Run all seeds, print the summary, save a file for each run with a broken law; return the exit status."""
-    began, tally, broken = time.monotonic(), _Tally(), list[tuple[int, LawViolation, str]]()
+    """Run all seeds, print the summary, save each run that breaks a law; return the exit status."""
+    began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
         tally.add(outcome)
         if outcome.broken:
             _progress(f"seed {seed} breaks {outcome.broken[0].clause}; shrinking …")
-            broken.append((seed, *_saved(outcome, request.folder)))
+            law, saved = _saved(outcome, request)
+            broken.append((seed, law, saved))
+            tally.add_broken(BrokenRun(seed, law.clause, law.law, saved))
         _progress(f"{tally.runs:,} of {request.runs:,}")
     _progress("")
-    print("\n".join(_summary(request, tally, time.monotonic() - began)))
-    for seed, law, path in broken:
-        print(f"broken   {law}\n         seed {seed}: vworkspace-operator simulate replay {path}")
+    print("\n".join(summary_lines(f"seed {request.seed}", tally, time.monotonic() - began, request.faults)))
+    for seed, law, saved in broken:
+        print(f"broken   {law}\n         seed {seed}: vworkspace-operator simulate replay {saved}")
+    if request.verdict is not None:
+        request.verdict.write_text(verdict_text(tally), encoding="utf-8")
     return 1 if broken else 0
-
-
-def replay(path: Path) -> int:
-    """Run a saved script, print its trace and the laws that it breaks; return the exit status."""
-    try:
-        script = read_script(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandError(f"{path} cannot be read as a saved run: {error}", status=USAGE) from error
-    outcome = perform(script)
-    print("\n".join(outcome.trace))
-    for law in outcome.broken:
-        print(f"broken   {law}")
-    if not outcome.broken:
-        print(f"no law is broken: {sum(outcome.checks.values()):,} checks in {clock(outcome.seconds)}")
-    return 1 if outcome.broken else 0
 
 
 def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, SimulationOutcome]]:
     seeds = range(request.seed, request.seed + request.runs)
-    one = partial(_run_seed, request)
+    one = partial(_run_seed, attrs.evolve(request, save=None))
     if request.jobs == 1:
         yield from ((seed, one(seed)) for seed in seeds)
         return
@@ -116,31 +89,37 @@ def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
         replicas=request.replicas,
         faults=request.faults,
     )
+    if request.workload is not None:
+        script = attrs.evolve(script, acts=request.workload)
     outcome = perform(script)
     return attrs.evolve(outcome, trace=())  # thousands of lines, which the file reproduces
 
 
-def _saved(outcome: SimulationOutcome, folder: Path) -> tuple[LawViolation, str]:
-    """Shrink a failing run and save it; return the broken law of the smaller run, and the path."""
+def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawViolation, str]:
+    """Shrink a failing run and save it; return the broken law of the smaller run, and where it is saved."""
     smaller = shrink(outcome, perform)
     law = smaller.broken[0]
-    path = folder / f"broken-{law.clause}-{outcome.script.seed}.json"
     steps = f"{len(outcome.script.steps)} acts and faults shrunk to {len(smaller.script.steps)}"
-    smaller.script.write(path, {**attrs.asdict(law), "shrunk": steps})
+    text = script_text(smaller.script, {**attrs.asdict(law), "shrunk": steps})
+    if request.save is not None:
+        return law, request.save(outcome.script.seed, text)
+    path = request.folder / f"broken-{law.clause}-{outcome.script.seed}.json"
+    path.write_text(text, encoding="utf-8")
     return law, str(path)
 
 
-def _summary(request: SimulateRequest, tally: _Tally, took: float) -> Iterator[str]:
-    faster = tally.seconds / took if took else 0.0
-    yield (
-        f"seed {request.seed}   {tally.runs:,} runs   {took:,.1f} s"
-        f"   {clock(tally.seconds)} of virtual time, {faster:,.0f} times faster than the clock"
-    )
+def summary_lines(
+    head: str, tally: SimulationTally, took: float | None = None, faults: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield the summary of runs, and in how many seconds they were made, if that is known."""
+    speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
+    seconds = f"   {took:,.1f} s" if took is not None else ""
+    yield f"{head}   {tally.runs:,} runs{seconds}   {clock(tally.seconds)} of virtual time{speed}"
     yield (
         f"tried    {tally.acts:,} creates, edits and deletions · {tally.jobs:,} jobs · {tally.writes:,} writes at "
         f"{len(tally.points)} write points"
     )
-    yield from _wrapped("faults   ", [f"{tally.happened[name]:,} {name}" for name in request.faults])
+    yield from _wrapped("faults   ", [f"{tally.happened[name]:,} {name}" for name in faults or sorted(tally.happened)])
     clauses = [f"{clause} {count:,}" for clause, count in sorted(tally.checks.items())]
     yield from _wrapped(f"laws     {sum(tally.checks.values()):,} checks · ", clauses)
 

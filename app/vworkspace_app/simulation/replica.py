@@ -5,6 +5,7 @@ from typing import Final
 import anyio
 import attrs
 
+from purekube_run.controller.observer import ReconcileObserver
 from purekube_run.process.machine import Machine
 from purekube_run.simulation.replica import Replica, Surroundings
 from vworkspace_app.credentials.live import Live
@@ -13,6 +14,7 @@ from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.startup import first_credentials
+from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.control import ControlConnection
@@ -20,6 +22,17 @@ from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_fake.controlplane import ControlPlaneServer
 
 USER_PREFIX: Final = "system:serviceaccount:vworkspace-system:"
+
+
+@attrs.frozen
+class _ReplicaTelemetry(LogOnly):
+    """`Telemetry` that passes the reconciles of a replica to its world."""
+
+    replica: Replica
+
+    def observer(self, controller: str) -> ReconcileObserver:
+        """Return the observer of a controller."""
+        return self.replica.observer(controller)
 
 
 class OperatorReplica(Replica):
@@ -48,6 +61,7 @@ class OperatorReplica(Replica):
                 Live(credentials),
                 agent=agent_settings(settings),
                 election=election,
+                telemetry=_ReplicaTelemetry(self),
                 machine=machine,
                 connect=lambda *told: ControlConnection(self._control, self.link, *told),
             ) as manager:

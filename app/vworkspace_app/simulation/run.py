@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from purekube_run.simulation import script_file
 from purekube_run.simulation.run import Simulation, SimulationOutcome
 from purekube_run.simulation.script import SimulationScript
 from vworkspace_app.simulation.faults import FAULTS
@@ -48,5 +49,10 @@ def draw(seed: int, *, seconds: float, instances: int, replicas: int, faults: Co
 
 
 def read_script(path: Path) -> SimulationScript:
-    """Read a saved script. Raises OSError, ValueError, KeyError and TypeError for one that cannot be read."""
-    return SimulationScript.read(path, OPERATOR.deeds, FAULTS)
+    """Return the run in a file. Raises BadFile."""
+    return script_file.read_script(path, OPERATOR.deeds, FAULTS)
+
+
+def script_in(path: Path, raw: bytes) -> SimulationScript:
+    """Return the run in the content of a file; `path` is for messages. Raises BadFile."""
+    return script_file.script_in(path, raw, OPERATOR.deeds, FAULTS)

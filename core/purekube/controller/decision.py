@@ -233,6 +233,7 @@ class Decision:
     seconds after the writes downstream while other keys need the API server. `awaits` are objects of other owners that
     block progress: a change of one of them must wake the source, and no cache shows them. `account` is the
     ServiceAccount that everything downstream is written as; without it, and of the source, it is the operator itself.
+    `row` names the row of the table that decided, for people only: decisions that differ in nothing else are equal.
     """
 
     finalizer: Finalizer | None = None
@@ -250,6 +251,7 @@ class Decision:
     status_may_wait: float = 0.0
     awaits: tuple[ObjectRef, ...] = ()
     account: ObjectRef | None = None
+    row: str = attrs.field(default="", eq=False)
 
     @property
     def writes_downstream(self) -> bool:

@@ -52,12 +52,14 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
         minor=_MOVING,
         write_condition=unstructure,
     )
+    next_beat = Requeue.at_latest(_next_reconcile(inventory, HEARTBEAT_SECONDS))
     if change is None:
-        return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, HEARTBEAT_SECONDS)))
+        return Decision(requeue=next_beat, row="nothing changed")
     if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, inventory)) > 0:
-        return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, wait)))
+        return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, wait)), row="waits for the heartbeat")
     events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
-    return change.added_to(Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, HEARTBEAT_SECONDS))), events)
+    row = "heartbeat" if change.is_minor else "conditions changed"
+    return change.added_to(Decision(requeue=next_beat, row=row), events)
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
-        return Decision(finalizer=Finalizer.REMOVE)
+        return Decision(finalizer=Finalizer.REMOVE, row="REC-10 orphaned by the garbage collector")
     left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if namespace_is_terminating(observed.namespace):
         return _with_its_namespace(source, left, observed, context)
@@ -56,7 +56,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
     if HELM_RELEASE in observed.missing_kinds and source.status.helm_release_ref is not None:
         return _flux_missing(source, context)
     if not left:
-        return Decision(finalizer=Finalizer.REMOVE)
+        return Decision(finalizer=Finalizer.REMOVE, row="REC-10 nothing is left")
     return _take_down(source, left, observed, context)
 
 
@@ -65,7 +65,8 @@ def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Co
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
     if not patches or namespace_is_terminating(observed.namespace):
-        return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
+        events = (_abandoned(source, observed),)
+        return Decision(finalizer=Finalizer.REMOVE, events=events, row="REC-10 abandoned")
     failed = {failure.ref for failure in observed.failures}
     refused = missing_right_of(observed.failures, context.settings.installation)
     refusals = "".join(
@@ -103,7 +104,7 @@ def _with_its_namespace(
     """Wait a limited time for Flux to uninstall; the namespace's deletion removes the rest."""
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
-        return Decision(finalizer=Finalizer.REMOVE)
+        return Decision(finalizer=Finalizer.REMOVE, row="REC-10 goes with its namespace")
     seconds = (_orphan_at(source, context) - context.now).total_seconds()
     if seconds <= 0:
         events = tuple(_namespace_event(source, ref, observed.namespace, context) for ref, _ in releases)
@@ -225,7 +226,8 @@ def _with_refusal_event(
 ) -> Decision:
     previous = {condition_of.type: condition_of for condition_of in own_conditions(source.status)}
     desired = uninstalling(reason, message, previous, refused=refused)
-    return with_status(decision, source, desired, StatusFields.of(source.status), context)
+    decided = attrs.evolve(decision, row=f"REC-10 {reason}")
+    return with_status(decided, source, desired, StatusFields.of(source.status), context)
 
 
 def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> KubernetesEvent:

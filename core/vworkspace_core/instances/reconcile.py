@@ -53,6 +53,7 @@ from vworkspace_core.instances.retry import SILENT, reconcile_request
 from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
 
+_GOING = Decision(row="being deleted, without our finalizer")
 _BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})
 _KEPT_UNUSED = 4
 """The number of unwanted objects of ours that stay while the wanted ones are not in use yet."""
@@ -62,13 +63,14 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
     """Decide what to do for `source`, given the observed objects and the time."""
     meta = source.metadata
     if meta.deletion_timestamp is not None:
-        return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
+        return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else _GOING
     if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
-        return Decision()
+        return Decision(row="not ours")
     if blocking_reason := intent_blocking_reason(source, observed, context.settings):
         return _blocked(Decision(), source, blocking_reason, observed, context)
     if source.spec.mode is Mode.PLACEHOLDER:
-        return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
+        placeholder = conditions.placeholder(_previous(source))
+        return with_status(Decision(row="placeholder"), source, placeholder, StatusFields(), context)
     chart, release = source.spec.chart, source.spec.release
     if chart is None or release is None:
         # Admission refuses this first; if it ever lets one through, users see this.
@@ -91,7 +93,7 @@ def _blocked(
     desired = conditions.blocked(
         blocking_reason.reason, blocking_reason.message, previous, stalled=blocking_reason.stalled
     )
-    held = attrs.evolve(decision, requeue=blocking_reason.requeue)
+    held = attrs.evolve(decision, requeue=blocking_reason.requeue, row=f"blocked {blocking_reason.reason}")
     return with_status(held, source, desired, _present_fields(source, observed), context)
 
 
@@ -138,6 +140,7 @@ def _managed(
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),
         only_if_current=not guarded,
         status_may_wait=PROGRESS_SECONDS if is_first_word else 0.0,
+        row=release_status.state.row,
     )
     desired_conditions = conditions.from_release(release_status, previous, override_refused=refused)
     fields = _fields(source, chart, desired, override, in_force)
@@ -217,7 +220,7 @@ def _after_failure(
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
     others = [failure for failure in observed.failures if failure.ref not in own]
     if not others:
-        return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True)
+        return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True, row="own history")
     installation = context.settings.installation
     meant = meaning(others[0], released_before=release_status.released_before, installation=installation)
     match meant:
@@ -225,7 +228,8 @@ def _after_failure(
             return _blocked(Decision(applies=forced, only_if_current=True), source, meant, observed, context)
         case TransientFailure():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
-            decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
+            row = f"refused write {meant.reason}"
+            decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True, row=row)
             return with_status(decision, source, wanted, _present_fields(source, observed), context)
         case _:
             assert_never(meant)

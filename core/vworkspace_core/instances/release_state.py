@@ -8,7 +8,7 @@ is under way.
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -61,6 +61,25 @@ class ReleaseState(Enum):
     """Row 8: the request is under way, and nothing was released before."""
     UPGRADING = "Upgrading"
     """Row 8: the request is under way over an earlier release."""
+
+    @property
+    def row(self) -> str:
+        """The row of REC-5 and its name, such as `REC-5 row 5 Ready`."""
+        return f"REC-5 row {_ROWS[self]} {self.value}"
+
+
+_ROWS: Final = {
+    ReleaseState.PENDING: 1,
+    ReleaseState.SUSPENDED: 2,
+    ReleaseState.STALLED: 3,
+    ReleaseState.ROLLED_BACK: 3,
+    ReleaseState.FAILED: 4,
+    ReleaseState.READY: 5,
+    ReleaseState.CHART_UNREACHABLE: 6,
+    ReleaseState.VALUES_MISSING: 7,
+    ReleaseState.INSTALLING: 8,
+    ReleaseState.UPGRADING: 8,
+}
 
 
 @attrs.frozen

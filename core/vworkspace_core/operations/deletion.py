@@ -35,6 +35,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
         deletes=deletes,
         only_if_current=True,
         requeue=lifecycle.pace_after(observed.failures),
+        row=f"OPS-1 ended {operation.status.phase}",
     )
     blocked = condition_of(operation, Type.BLOCKED)
     was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
@@ -54,7 +55,7 @@ def _was_stopped(operation: Operation) -> bool:
 
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """Decide the next step of an Operation that is being deleted and carries our finalizer."""
-    gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
+    gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
         return _orphan(operation, engine_object, observed, context, gone)
@@ -69,7 +70,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     patches = lifecycle.unlock(operation, observed)
     if _namespace_is_terminating(operation, engine_object[0], observed):
         if patches:
-            return Decision(patches=patches, only_if_current=True)
+            return Decision(patches=patches, only_if_current=True, row="OPS-11 goes with its namespace")
         if not is_locked(engine_object[1]):
             return gone
     if _has_finished(operation, observed, context) and not stopping:
@@ -79,6 +80,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         deletes=lifecycle.stop(operation, observed, unlocking=bool(patches)),
         only_if_current=True,
         requeue=lifecycle.pace_after(observed.failures),
+        row="OPS-11 stop the run",
     )
     waited = f"{engine_object[0]} to go{_locked_for_good(operation, engine_object, observed)}"
     return _waiting(decision, operation, waited, observed, context)

@@ -32,6 +32,8 @@ from vworkspace_core.operations.running import decide_running
 from vworkspace_core.operations.status import WantedStatus, with_status
 from vworkspace_core.operations.used_approvals import Redemption
 
+_GOING = Decision(row="being deleted, without our finalizer")
+
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether this decision must not be made from caches, which may be outdated.
@@ -94,9 +96,9 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
     """Decide what to do for `operation`, given what exists and the time."""
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
-        return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else Decision()
+        return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else _GOING
     if not is_managed(meta) or claimed_by_another_operator(operation, context.settings):
-        return Decision()
+        return Decision(row="not ours")
     if operation.status.phase in TERMINAL_PHASES:
         return tidy(operation, observed, context)
     if operation.status.phase is Phase.RUNNING:

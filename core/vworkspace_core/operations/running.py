@@ -205,7 +205,8 @@ class _Run:
                 self.operation, self.engine, self.observed.failures[0], self.context.now, self.context.settings
             )
             return self._told(Decision(requeue=pace), wanted_status)
-        return Decision(creates=(Create(desired.kind, locked(desired.manifest)),), only_if_current=True)
+        create = Create(desired.kind, locked(desired.manifest))
+        return Decision(creates=(create,), only_if_current=True, row="OPS-1 create once")
 
     def _wanted(self) -> EngineObject | str:
         """Return the object to create now, or why it cannot be created any more."""

@@ -107,7 +107,9 @@ def with_status(
         attrs.evolve(condition, message=safe(condition.message))
         for condition in _desired_conditions(operation, wanted_status)
     )
-    change = status_change(_live(operation), desired, _fields(operation, wanted_status, desired), context.now)
+    fields = _fields(operation, wanted_status, desired)
+    decision = attrs.evolve(decision, row=" ".join((wanted_status.phase.value, str(fields.get("reason", "")))))
+    change = status_change(_live(operation), desired, fields, context.now)
     if change is None:
         return decision
     return change.added_to(decision, (_event(operation, transition) for transition in change.transitions))

@@ -4,7 +4,7 @@ Each moment is complete: what was done since the one before, and the state of ev
 shown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -18,22 +18,41 @@ MOST_MOMENTS: Final = 10_000
 
 
 @attrs.frozen
+class TraceTable:
+    """A table of one moment. The first cell of each row names what the row is about, once in a table."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@attrs.frozen
 class Moment:
-    """One moment: the messages since the moment before, and `facts`, other values that are known then, by name."""
+    """One moment: the messages since the moment before, and `facts`, other values that are known then, by name.
+
+    `tables` hold the state of several things, such as objects and queues. `mark` says why the moment stands out on the
+    line of time: a law broke.
+    """
 
     at: datetime
     subject: str
     object_graph: ObjectGraph
     told: tuple[str, ...] = ()
     facts: Mapping[str, str] = attrs.field(factory=dict)
+    tables: tuple[TraceTable, ...] = ()
+    mark: str = ""
 
 
 @attrs.frozen
 class Trace:
-    """A run. There is at least one moment."""
+    """A run. There is at least one moment; `moments` may be put together as they are read.
+
+    `marked` are the numbers of the moments that stand out, each with its mark.
+    """
 
     title: str
-    moments: tuple[Moment, ...]
+    moments: Sequence[Moment]
+    marked: Mapping[int, str] = attrs.field(factory=dict)
 
     def at(self, number: int) -> tuple[int, Moment]:
         """Return the moment at `number`, counted from 0 and clamped to the recorded range, and that number."""
@@ -75,7 +94,7 @@ def read(lines: Iterable[bytes]) -> Trace:
             raise ValueError(f"line {number}: there are more than {MOST_MOMENTS} moments")
     if head is None or not moments:
         raise ValueError("there is no moment in it")
-    return Trace(head.title, tuple(moments))
+    return Trace(head.title, tuple(moments), {at: moment.mark for at, moment in enumerate(moments) if moment.mark})
 
 
 def _as_kept(moment: Moment) -> Moment:

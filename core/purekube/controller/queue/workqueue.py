@@ -19,7 +19,7 @@ Assumption
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from enum import IntEnum
 from typing import Final, Generic, TypeVar, assert_never
 
@@ -284,6 +284,14 @@ class WorkQueue(Generic[K]):
     def unfinished(self, now: float) -> float:
         """Return the sum of the seconds for which the keys now in hand have been processed."""
         return sum(now - processing.taken_at for processing in self._processing.values())
+
+    def entries(self) -> Iterator[tuple[K, str, float]]:
+        """Yield every key, as `processing` since a time, `ready` since one, or `waiting` until one."""
+        for key, processing in self._processing.items():
+            yield key, "processing", processing.taken_at
+        for key, queued in self._pending.items():
+            if key not in self._processing:
+                yield key, "ready" if key in self._ready else "waiting", queued.ready_at
 
     def failures(self, key: K) -> int:
         """Return the failures of a key since its last success."""

@@ -1,0 +1,99 @@
+"""Files that people give to `simulate`, read within limits: what is wrong with one is said in one line (SIM-3, RUN-11)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.secret_material import visible
+
+DEEPEST: Final = 100
+"""The most levels of a file, or of one line of it."""
+_LONGEST: Final = 300
+_BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+class BadFile(Exception):
+    """A file that cannot be used. The message is one line with the file, the place in it, and what is wrong."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{plain(str(path))}: {plain(problem)}")
+
+
+@attrs.frozen
+class Bounds:
+    """The least and the greatest number that a field may have."""
+
+    least: float
+    most: float
+
+
+def plain(text: str) -> str:
+    """Return text as one short line that cannot steer a terminal."""
+    line = visible(" ".join(text.split("\n"))).replace("\t", " ")
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the content of a file of at most `most` bytes. Raises BadFile."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        raise BadFile(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(content) > most:
+        raise BadFile(path, f"is larger than {most:,} bytes")
+    return content
+
+
+def decoded(path: Path, raw: bytes, place: str = "") -> Any:
+    """Return JSON that is nested at most `DEEPEST` levels. Raises BadFile, with `place` before the problem."""
+    if _depth(raw) > DEEPEST:
+        raise BadFile(path, f"{place}is nested deeper than {DEEPEST} levels")
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadFile(path, f"{place}is no JSON: {error}") from error
+
+
+def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
+    """Return JSON as a class of attrs. Raises BadFile with the path inside of the file."""
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at ")
+        raise BadFile(path, f"{place}{where.strip('`') or '$'}: {problem}") from error
+
+
+def check_known(path: Path, value: Any, into: type, place: str) -> None:
+    """Raise BadFile for a field that the class does not have."""
+    names = {field.name for field in attrs.fields(into)}
+    if unknown := [name for name in value if name not in names]:
+        raise BadFile(path, f"{place}{unknown[0]}: is unknown; there are {', '.join(sorted(names))}")
+
+
+def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
+    """Raise BadFile for a number out of its bounds; of an attrs object, by the names of its fields."""
+    for name, bound in bounds.items():
+        number = getattr(value, name, bound.least)
+        if not bound.least <= number <= bound.most:
+            text = f"{number:.12g}" if isinstance(number, float) else str(number)[:40]
+            raise BadFile(path, f"{place}{name}: {text} is not between {bound.least:,g} and {bound.most:,g}")
+
+
+def _depth(raw: bytes) -> int:
+    """Return how deep brackets outside of strings are nested."""
+    depth = deepest = 0
+    in_string = escaped = False
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return 0
+    for byte in raw:
+        if in_string:
+            in_string, escaped = byte != 0x22 or escaped, byte == 0x5C and not escaped
+        elif byte == 0x22:
+            in_string = True
+        elif step := _BRACKETS.get(byte):
+            depth += step
+            deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,97 @@
+"""A run as a file: JSON, one line for each act and fault; what a file holds is checked before anything runs (SIM-3)."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from purekube_run.simulation.input_file import (
+    BadFile,
+    Bounds,
+    check_bounds,
+    check_known,
+    converted,
+    decoded,
+    read_bytes,
+)
+from purekube_run.simulation.script import Act, Incident, SimulationScript
+
+FORMAT: Final = "vworkspace.io/simulation/v1"
+_LARGEST: Final = 32 * 1024 * 1024
+_MOST_STEPS: Final = 200_000
+_LONGEST_RUN: Final = 86_400.0
+_BOUNDS: Final = {
+    "seed": Bounds(-(2**63), 2**63 - 1),
+    "replicas": Bounds(1, 20),
+    "shards": Bounds(1, 10),
+    "replica": Bounds(0, 199),
+    "seconds": Bounds(0, _LONGEST_RUN),
+    "at": Bounds(0, _LONGEST_RUN),
+    "choice": Bounds(0, 1),
+    "number": Bounds(0, 10**9),
+}
+_NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?-[0-9]{1,6}")
+_HEAD: Final = ("format", "seed", "replicas", "seconds", "shards", "broken", "acts", "incidents")
+
+
+def script_text(
+    script: SimulationScript, broken: Mapping[str, Any] | None = None, also: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text of a run's file. `broken` says which law the run breaks, `also` of what it is."""
+    head: dict[str, Any] = {"format": FORMAT, "seed": script.seed, "replicas": script.replicas}
+    head |= {"seconds": script.seconds} | ({"shards": script.shards} if script.shards > 1 else {})
+    head |= {**(also or {}), **({"broken": broken} if broken else {})}
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    for name, steps in (("acts", script.acts), ("incidents", script.incidents)):
+        rows = ",\n".join("    " + json.dumps(attrs.asdict(step)) for step in steps)
+        lines.append(f'  "{name}": [\n{rows}\n  ]{"," if name == "acts" else ""}')
+    return "{\n" + "\n".join(lines) + "\n}\n"
+
+
+def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
+    """Return the run of these acts and faults in a file. Raises BadFile."""
+    return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
+
+
+def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
+    """Return the run in the content of a file; `path` is for messages. Raises BadFile."""
+    data = decoded(path, raw)
+    if not isinstance(data, dict):
+        raise BadFile(path, "$: is no saved run: it is no JSON object")
+    if data.get("format") != FORMAT:
+        raise BadFile(path, f"$.format: {str(data.get('format'))[:60]!r} is not {FORMAT}: another version saved it")
+    if unknown := [name for name in data if name not in _HEAD]:
+        raise BadFile(path, f"$.{unknown[0]}: is unknown; there are {', '.join(_HEAD)}")
+    for name, into in (("acts", Act), ("incidents", Incident)):
+        _check_steps(path, data.get(name), into, f"$.{name}")
+    script: SimulationScript = converted(path, {**data, "broken": None}, SimulationScript)
+    check_bounds(path, script, _BOUNDS, "$.")
+    _check_script(path, script, deeds, faults)
+    return script
+
+
+def _check_steps(path: Path, steps: Any, into: type, place: str) -> None:
+    if not isinstance(steps, list):
+        raise BadFile(path, f"{place}: is no list")
+    if len(steps) > _MOST_STEPS:
+        raise BadFile(path, f"{place}: holds {len(steps):,} entries, at most {_MOST_STEPS:,} can be run")
+    for number, step in enumerate(steps):
+        if isinstance(step, dict):
+            check_known(path, step, into, f"{place}[{number}].")
+
+
+def _check_script(path: Path, script: SimulationScript, deeds: Collection[str], faults: Collection[str]) -> None:
+    for name, steps in (("acts", script.acts), ("incidents", script.incidents)):
+        for number, step in enumerate(steps):
+            check_bounds(path, step, _BOUNDS, f"$.{name}[{number}].")
+    for number, act in enumerate(script.acts):
+        if not _NAME.fullmatch(act.name):
+            raise BadFile(path, f"$.acts[{number}].name: {act.name[:60]!r} is no name such as app-0")
+        if act.do not in deeds:
+            raise BadFile(path, f"$.acts[{number}].do: there is no act {act.do[:60]!r}")
+    for number, incident in enumerate(script.incidents):
+        if incident.fault not in faults:
+            raise BadFile(path, f"$.incidents[{number}].fault: there is no fault {incident.fault[:60]!r}")

@@ -1,0 +1,209 @@
+"""The history of a run, moment by moment, from which the state at any moment is put together again (SIM-3).
+
+A moment is a line of the trace or a decision. Objects are kept as changes and decoded when a moment is read; the state
+inside of the replicas is copied at each moment, since nothing else keeps it.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+import msgspec
+
+from kubelab.clock import START
+from kubelab.model.records import GroupResource, Record, StoredChange
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import LEASE, SECRET
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.requeue import Requeue, RequeuePace
+from purekube_run.controller.observer import Reconciled
+from vworkspace_app.manager.telemetry import Components
+from purekube_run.simulation.laws import clock
+from vworkspace_app.simulation.replica import OperatorReplica
+from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_core.clusters.controllers import FLUX_KINDS
+from vworkspace_core.operations.engines import engine_kinds
+
+SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KINDS, *engine_kinds())))
+"""The kinds whose objects a moment shows."""
+_KEPT: Final = {(kind.group, kind.plural): kind for kind in (*SHOWN_KINDS, LEASE, SECRET)}
+
+
+@attrs.frozen
+class RunDecision:
+    """One decision: what it was about, the row of the table that decided, the writes that followed, and the error."""
+
+    controller: str
+    ref: ObjectRef
+    row: str
+    effects: tuple[str, ...] = ()
+    next_look: str = ""
+    error: str = ""
+
+    def __str__(self) -> str:
+        effects = ", ".join(self.effects) or "writes nothing"
+        error = f"; failed: {self.error}" if self.error else ""
+        return f"decides {self.ref}: [{self.row or 'no row'}] {effects}{error}"
+
+
+@attrs.frozen
+class ReplicaState:
+    """The state inside of one replica: the keys of its queues, its open jobs, and what it has to send."""
+
+    name: str
+    condition: str
+    queue: tuple[tuple[str, ...], ...] = ()
+    jobs: tuple[tuple[str, ...], ...] = ()
+    outbox: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class RunMoment:
+    """One moment, in seconds since the run began. `changes` counts the changes of objects until then."""
+
+    at: float
+    actor: str
+    text: str
+    changes: int
+    decision: RunDecision | None = None
+    is_broken: bool = False
+    replicas: tuple[ReplicaState, ...] = ()
+
+
+@attrs.define
+class ObjectHistory:
+    """All versions of all objects, in order. `count` is the number of changes."""
+
+    count: int = 0
+    _versions: defaultdict[ObjectRef, list[tuple[int, bytes | None]]] = attrs.field(factory=lambda: defaultdict(list))
+
+    def note(self, ref: ObjectRef, raw: bytes | None) -> None:
+        """Note a new version of an object as JSON; None if it is gone."""
+        self.count += 1
+        self._versions[ref].append((self.count, raw))
+
+    def at(self, changes: int, kinds: Sequence[Kind] = SHOWN_KINDS) -> Mapping[ObjectRef, Manifest]:
+        """Return the objects of `kinds` after so many changes, in the order of their names."""
+        objects = {}
+        for ref in sorted(self._versions):
+            if ref.kind in kinds and (raw := self._raw(ref, changes)) is not None:
+                objects[ref] = msgspec.json.decode(raw)
+        return objects
+
+    def _raw(self, ref: ObjectRef, changes: int) -> bytes | None:
+        versions = self._versions[ref]
+        place = bisect_right(versions, changes, key=lambda version: version[0])
+        return versions[place - 1][1] if place else None
+
+
+@attrs.define
+class RunHistory:
+    """The moments of a run that began at `start`, and the objects."""
+
+    start: datetime = START
+    moments: list[RunMoment] = attrs.field(factory=list)
+    objects: ObjectHistory = attrs.field(factory=ObjectHistory)
+
+    def decisions(self) -> Iterator[int]:
+        """Yield the numbers of the moments that are decisions."""
+        return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
+
+    def number_at(self, seconds: float) -> int:
+        """Return the number of the last moment until then; the first one if there is none."""
+        return max(0, bisect_right(self.moments, seconds, key=lambda moment: moment.at) - 1)
+
+
+@attrs.define
+class RunRecorder:
+    """The recorder of a world's history; attach it before time passes."""
+
+    world: SimulatedWorld
+    history: RunHistory = attrs.field(factory=RunHistory)
+    _replicas: tuple[ReplicaState, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        for place, records in self.world.server.store.snapshot().objects.items():
+            for record in records.values():
+                self._note_object(place, record, record)
+        self.world.server.store.observe(self._changed)
+        self.world.on_note.append(self._noted)
+        self.world.on_reconciled.append(self._decided)
+
+    def _changed(self, place: GroupResource, change: StoredChange) -> None:
+        record = change.after or change.before
+        if record is not None:
+            self._note_object(place, record, change.after)
+
+    def _note_object(self, place: GroupResource, record: Record, after: Record | None) -> None:
+        kind = _KEPT.get(place)
+        if kind is not None:
+            namespace, name = record.key
+            self.history.objects.note(ObjectRef(kind, namespace or None, name), None if after is None else after.raw)
+
+    def _noted(self, actor: str, text: str) -> None:
+        self._add(actor, safe(text), is_broken=actor == "law")
+
+    def _decided(self, replica: str, controller: str, done: Reconciled) -> None:
+        decision = decision_of(controller, done)
+        self._add(replica, str(decision), decision)
+
+    def _add(self, actor: str, text: str, decision: RunDecision | None = None, *, is_broken: bool = False) -> None:
+        replicas = tuple(map(state_of, self.world.operators))
+        if replicas != self._replicas:
+            self._replicas = replicas  # equal states are kept once
+        changes = self.history.objects.count
+        self.history.moments.append(
+            RunMoment(self.world.seconds, actor, text, changes, decision, is_broken, self._replicas)
+        )
+
+
+def decision_of(controller: str, done: Reconciled) -> RunDecision:
+    """Return a reconcile as a decision for people."""
+    decision = done.decision
+    effects = tuple(verb if verb == "status" else f"{verb} {ref}" for verb, ref in done.executed)
+    error = safe(str(done.error)) if done.error is not None else ""
+    return RunDecision(controller, done.ref, decision.row, effects, _next_look(decision.requeue), error)
+
+
+def _next_look(requeue: Requeue) -> str:
+    when = "" if requeue.after is None else f"in {requeue.after:g} s"
+    if requeue.pace is RequeuePace.NONE:
+        return when
+    return " ".join(part for part in (requeue.pace.name.lower(), when) if part)
+
+
+def state_of(replica: OperatorReplica) -> ReplicaState:
+    """Return the state inside of a replica."""
+    if not replica.is_running:
+        return ReplicaState(replica.name, "ended")
+    if replica.manager is None:
+        return ReplicaState(replica.name, "starting")
+    components = replica.manager.components
+    leads = any(is_leading for _, is_leading in components.leases())
+    condition = "leads" if leads else "stands by"
+    return ReplicaState(replica.name, condition, tuple(_queue(components)), tuple(_jobs(components)), _outbox(components))
+
+
+def _queue(components: Components) -> Iterator[tuple[str, ...]]:
+    for controller, pool in components.worker_pools.items():
+        for ref, state, at in pool.queued():
+            yield f"{controller}: {ref}", state, clock(at)
+
+
+def _jobs(components: Components) -> Iterator[tuple[str, ...]]:
+    agent = components.agent
+    for job in sorted(agent.state.jobs.values(), key=lambda job: job.arrival) if agent is not None else ():
+        yield safe(job.id, 120), job.stage.value, str(job.ref or "")
+
+
+def _outbox(components: Components) -> tuple[str, ...]:
+    if components.agent is None:
+        return ()
+    report = components.agent.report()
+    pending = report.pending
+    counts = (pending.results, pending.statuses, pending.events, pending.dropped)
+    return report.connection.connectivity.value, *map(str, counts)

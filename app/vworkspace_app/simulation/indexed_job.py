@@ -1,0 +1,174 @@
+"""Runs on many machines: an Indexed Job, each index a range of seeds, and what its pods leave (SIM-1).
+
+A pod's verdict is its termination message; each broken run is in a ConfigMap. A pod may create ConfigMaps in its
+namespace, and nothing else.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube.apimachinery.resources import CONFIG_MAP, JOB, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
+from vworkspace_app.simulation.verdict import SimulationTally, read_verdict
+
+LABEL: Final = "vworkspace.io/simulation"
+"""The label of a ConfigMap with a broken run: the name of the Job."""
+FILE: Final = "run.json"
+"""The key of a ConfigMap under which it holds the run."""
+VERDICT: Final = "/dev/termination-log"
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_MOST_INDICES: Final = 10_000
+"""The most indices of a Job: kube-controller-manager lists them all in its status, and collects pods beyond 12,500."""
+_BROKEN_LAW: Final = 1
+"""The exit status of a pod whose runs broke a law: another try would break it again."""
+_NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
+
+
+@attrs.frozen
+class IndexedRuns:
+    """The runs of a Job, and the arguments of `simulate` that all of its pods have."""
+
+    name: str
+    namespace: str
+    image: str
+    runs: int
+    parallelism: int
+    seed: int = 1
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def completions(self) -> int:
+        """The number of indices: five for each pod that runs at the same time, so that slow ones do not hold up all."""
+        return max(1, min(self.runs, 5 * self.parallelism, _MOST_INDICES))
+
+    @property
+    def runs_of_an_index(self) -> int:
+        """The runs of each index, rounded up."""
+        return -(-self.runs // self.completions)
+
+
+def is_job_name(name: str) -> bool:
+    """Return whether ConfigMaps can be named after the Job and a seed."""
+    return _NAME.fullmatch(name) is not None
+
+
+def job_manifests(runs: IndexedRuns) -> Iterator[dict[str, Any]]:
+    """Yield the ServiceAccount, its only right, and the Job."""
+    for kind, body in (
+        (SERVICE_ACCOUNT, {}),
+        (ROLE, {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}),
+        (ROLE_BINDING, _binding(runs)),
+        (JOB, {"spec": _job_spec(runs)}),
+    ):
+        yield {**_manifest(kind, runs), **body}
+
+
+def _manifest(kind: Any, runs: IndexedRuns) -> dict[str, Any]:
+    manifest: dict[str, Any] = kind.manifest(runs.name, runs.namespace)
+    manifest["metadata"]["labels"] = {LABEL: runs.name}
+    return manifest
+
+
+def _binding(runs: IndexedRuns) -> dict[str, Any]:
+    account = {"kind": SERVICE_ACCOUNT.kind, "name": runs.name, "namespace": runs.namespace}
+    return {"roleRef": {"apiGroup": ROLE.group, "kind": ROLE.kind, "name": runs.name}, "subjects": [account]}
+
+
+def _job_spec(runs: IndexedRuns) -> dict[str, Any]:
+    ends = {"containerName": "simulate", "operator": "In", "values": [_BROKEN_LAW]}
+    return {
+        "completionMode": "Indexed",
+        "completions": runs.completions,
+        "parallelism": min(runs.parallelism, runs.completions),
+        "backoffLimitPerIndex": 2,
+        "podFailurePolicy": {"rules": [{"action": "FailIndex", "onExitCodes": ends}]},
+        "template": {"metadata": {"labels": {LABEL: runs.name}}, "spec": _pod_spec(runs)},
+    }
+
+
+def _pod_spec(runs: IndexedRuns) -> dict[str, Any]:
+    container = {
+        "name": "simulate",
+        "image": runs.image,
+        "args": list(arguments_of(runs)),
+        "terminationMessagePath": VERDICT,
+        "resources": {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    return {
+        "serviceAccountName": runs.name,
+        "restartPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+
+
+def arguments_of(runs: IndexedRuns) -> Iterator[str]:
+    """Yield the arguments of the container; kubelet puts the index in."""
+    yield from ("simulate", f"--runs={runs.runs_of_an_index}", f"--seed={runs.seed}")
+    yield from ("--index=$(JOB_COMPLETION_INDEX)", f"--verdict={VERDICT}")
+    yield f"--config-maps={runs.namespace}/{runs.name}"
+    yield from runs.arguments
+
+
+def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[str, Any]:
+    """Return the ConfigMap of a broken run: the same seed of the same Job has the same name."""
+    manifest = CONFIG_MAP.manifest(f"{job}-{'m' if seed < 0 else ''}{abs(seed)}", namespace)
+    manifest["metadata"]["labels"] = {LABEL: job}
+    return {**manifest, "data": {FILE: text}}
+
+
+# --- collecting ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Collected:
+    """The verdicts of a Job's pods by index; `missing` are the indices without one, each with the reason."""
+
+    tallies: Mapping[int, SimulationTally]
+    missing: Mapping[int, str]
+
+
+def collected(job: Manifest, pods: Sequence[Manifest]) -> Collected:
+    """Return what the pods of a Job have left so far. A pod that was tried again counts once."""
+    tallies, reasons = dict[int, SimulationTally](), dict[int, str]()
+    for pod in sorted(pods, key=lambda pod: str(metadata(pod).get("creationTimestamp", ""))):
+        index = _index_of(pod)
+        if index is None:
+            continue
+        try:
+            tallies[index] = read_verdict(_message(pod))
+        except ValueError as error:
+            reasons[index] = f"{metadata(pod)['name']}: {error}"
+    count = get_path(job, "spec", "completions")
+    indices = range(count if isinstance(count, int) else 0)
+    return Collected(tallies, {at: reasons.get(at, "no pod has ended") for at in indices if at not in tallies})
+
+
+def pods_selector(job: str) -> str:
+    """Return the label selector of a Job's pods."""
+    return f"{_JOB_NAME}={job}"
+
+
+def _index_of(pod: Manifest) -> int | None:
+    text = str(get_path(pod, "metadata", "annotations", _INDEX) or "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
+
+
+def _message(pod: Manifest) -> str:
+    """Return the termination message of the pod's container. Raises ValueError if it has not ended."""
+    statuses = get_path(pod, "status", "containerStatuses") or ()
+    ended = next((get_path(status, "state", "terminated") for status in statuses), None)
+    if ended is None:
+        raise ValueError("it has not ended")
+    if not get_path(ended, "message"):
+        raise ValueError(f"it left no verdict and ended with {get_path(ended, 'exitCode')} ({get_path(ended, 'reason')})")
+    return str(get_path(ended, "message"))

@@ -1,0 +1,110 @@
+"""Objects without secrets, for recordings and for people: values are masked so that equal ones stay equal (RES-7).
+
+Everything that a chart is given as values may be a secret, whatever its key. Texts and numbers in it are replaced by a
+keyed hash: it tells equal from different, and the key is thrown away. Digests of values are replaced too, since a short
+secret could be guessed from one.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.annotations import APPLIED_HASH
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.secret_material import REDACTED, is_secret_key, redact
+
+Mask: TypeAlias = Callable[[str | float], str]
+
+MARK: Final = "masked-"
+"""The beginning of every masked value."""
+_VALUES: Final = frozenset({"values", "inline", "valuesPatch"})
+"""Fields below which everything is a value."""
+_DIGESTS: Final = frozenset({"configDigest", "lastAttemptedConfigDigest", "specHash"})
+_DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
+_TEXTS: Final = frozenset({"message", "note", "reason"})
+"""Fields that may quote a value."""
+_SHORTEST_QUOTED: Final = 4
+_MOST_QUOTED: Final = 5_000
+
+
+@attrs.define
+class Masker:
+    """A mask of everything that is recorded under one key, which is never written."""
+
+    key: bytes = attrs.field(repr=False)
+    _quoted: set[str] = attrs.field(factory=set, repr=False)
+    _pattern: re.Pattern[str] | None = attrs.field(default=None, repr=False)
+
+    def masked(self, manifest: Manifest) -> dict[str, Any]:
+        """Return an object as it is recorded."""
+        masked: dict[str, Any] = _walk(manifest, self._mask, self._without_quotes)
+        applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
+        if applied and get_path(manifest, "spec", "values"):
+            masked["metadata"]["annotations"][APPLIED_HASH] = self._mask(str(applied))
+        return masked
+
+    def _mask(self, value: str | float) -> str:
+        text = str(value)
+        if _SHORTEST_QUOTED <= len(text) and len(self._quoted) < _MOST_QUOTED and text not in self._quoted:
+            self._quoted.add(text)
+            self._pattern = None
+        return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
+
+    def _without_quotes(self, text: str) -> str:
+        """Return a message without the values that it quotes, as far as they were seen before."""
+        if self._pattern is None and self._quoted:
+            longest_first = sorted(self._quoted, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+
+
+def without_values(manifest: Manifest) -> dict[str, Any]:
+    """Return an object with `***` in place of every value and digest, for people."""
+    shown: dict[str, Any] = _walk(manifest, lambda value: REDACTED, lambda text: text)
+    return shown
+
+
+def holds_masked(value: Any) -> bool:
+    """Return whether a value was masked when it was recorded."""
+    if isinstance(value, str):
+        return value.startswith(MARK)
+    if isinstance(value, Mapping):
+        return any(map(holds_masked, value.values()))
+    return isinstance(value, list) and any(map(holds_masked, value))
+
+
+def _walk(value: Any, mask: Mask, unquoted: Callable[[str], str], key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        named = isinstance(value.get("name"), str) and isinstance(value.get("value"), str)
+        return {
+            name: _all_masked(item, mask)
+            if _is_value(name, item) or (named and name == "value")
+            else _walk(item, mask, unquoted, str(name))
+            for name, item in value.items()
+            if name not in _DROPPED
+        }
+    if isinstance(value, list):
+        return [_walk(item, mask, unquoted, key) for item in value]
+    if isinstance(value, str):
+        return redact(unquoted(value) if key in _TEXTS else value)
+    return value
+
+
+def _is_value(name: str, item: Any) -> bool:
+    if name in _DIGESTS or (name in _VALUES and isinstance(item, Mapping | list)):
+        return True
+    return is_secret_key(name) and isinstance(item, str | int | float | list)
+
+
+def _all_masked(value: Any, mask: Mask) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _all_masked(item, mask) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_all_masked(item, mask) for item in value]
+    if value is None or isinstance(value, bool) or value == "":
+        return value
+    return mask(value)

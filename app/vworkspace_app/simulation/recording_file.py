@@ -1,0 +1,142 @@
+"""The recording of a cluster as a file: a head, then one line of JSON for each change of an object (SIM-3).
+
+Every object in it was masked before it was written (`masking`). A recording that was cut off is read to its last line.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import EVENT
+from purekube.apimachinery.timestamps import parse_time
+from vworkspace_app.simulation.history import SHOWN_KINDS
+from purekube_run.simulation.input_file import BadFile, Bounds, check_bounds, converted, decoded, read_bytes
+from vworkspace_core.api.kinds import ALL_KINDS
+
+FORMAT: Final = "vworkspace.io/recording/v1"
+LARGEST: Final = 256 * 1024 * 1024
+"""The largest recording in bytes; `record` ends before it writes more."""
+MOST_CHANGES: Final = 500_000
+LISTED: Final = "listed"
+END: Final = "end"
+_TYPES: Final = (LISTED, "added", "updated", "deleted")
+_LONGEST: Final = 86_400.0 * 7
+_HEAD_BYTES: Final = 4096
+_KINDS: Final[Mapping[tuple[str, str], Kind]] = {
+    (kind.api_version, kind.kind): kind for kind in (*ALL_KINDS, *SHOWN_KINDS, EVENT)
+}
+_NAME: Final = re.compile(r"[a-z0-9A-Z](?:[-._:a-zA-Z0-9]{0,251}[a-zA-Z0-9])?")
+
+
+@attrs.frozen
+class RecordingHead:
+    """The head of a recording: when it began, of which cluster, and the version that recorded it."""
+
+    format: str
+    started: str
+    cluster_id: str = ""
+    version: str = ""
+
+
+@attrs.frozen
+class RecordedChange:
+    """One change: seconds since the beginning, its type, and the object.
+
+    The type is `listed` for an object of the first list, `added`, `updated`, `deleted`, or `end`, without an object.
+    """
+
+    at: float
+    type: str
+    object: dict[str, Any]
+
+
+@attrs.frozen
+class RecordedObject:
+    """One change of an object of a known kind; `manifest` is None once it is gone."""
+
+    at: float
+    ref: ObjectRef
+    manifest: Manifest | None
+    last: Manifest
+    is_listed: bool = False
+
+
+@attrs.frozen
+class Recording:
+    """A recording: its beginning, every change in order, and its length in seconds."""
+
+    start: datetime
+    cluster_id: str
+    changes: tuple[RecordedObject, ...]
+    seconds: float
+
+
+def line_of(value: RecordingHead | RecordedChange) -> bytes:
+    """Return a line of the file."""
+    return msgspec.json.encode(attrs.asdict(value), order="sorted") + b"\n"
+
+
+def is_recording(path: Path) -> bool:
+    """Return whether the file begins as a recording does. Raises BadFile for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline(_HEAD_BYTES)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        raise BadFile(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return b'"vworkspace.io/recording/' in first
+
+
+def read_recording(path: Path) -> Recording:
+    """Return the recording in a file. Raises BadFile."""
+    lines = read_bytes(path, LARGEST).split(b"\n")
+    head: RecordingHead = converted(path, decoded(path, lines[0], "line 1: "), RecordingHead, "line 1: ")
+    if head.format != FORMAT:
+        raise BadFile(path, f"line 1: $.format: {head.format[:60]!r} is not {FORMAT}: another version recorded it")
+    try:
+        start = parse_time(head.started)
+    except ValueError as error:
+        raise BadFile(path, f"line 1: $.started: {error}") from error
+    changes, seconds = list[RecordedObject](), 0.0
+    for number, change in _changes(path, lines):
+        seconds = change.at
+        if change.type != END:
+            changes.append(_object(path, number, change))
+    return Recording(start, head.cluster_id, tuple(changes), seconds)
+
+
+def _changes(path: Path, lines: list[bytes]) -> Iterator[tuple[int, RecordedChange]]:
+    before = 0.0
+    for number, line in enumerate(lines[1:], 2):
+        if not line.strip():
+            continue
+        if number > MOST_CHANGES:
+            raise BadFile(path, f"line {number}: there are more than {MOST_CHANGES:,} changes")
+        if number == len(lines):
+            return  # without its line end: the recording was cut off while it was written
+        change: RecordedChange = converted(path, decoded(path, line, f"line {number}: "), RecordedChange, f"line {number}: ")
+        check_bounds(path, change, {"at": Bounds(before, _LONGEST)}, f"line {number}: $.")
+        before = change.at
+        yield number, change
+
+
+def _object(path: Path, number: int, change: RecordedChange) -> RecordedObject:
+    manifest, meta = change.object, change.object.get("metadata")
+    kind = _KINDS.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
+    if kind is None:
+        raise BadFile(path, f"line {number}: $.object.kind: {str(manifest.get('kind'))[:60]!r} is of no recorded kind")
+    if change.type not in _TYPES:
+        raise BadFile(path, f"line {number}: $.type: {change.type[:60]!r} is none of {', '.join(_TYPES)}")
+    for field in ("name", "namespace") if kind.namespaced else ("name",):
+        name = meta.get(field) if isinstance(meta, dict) else None
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadFile(path, f"line {number}: $.object.metadata.{field}: {str(name)[:60]!r} is no name")
+    where = metadata(manifest)
+    ref = ObjectRef(kind, str(where["namespace"]) if kind.namespaced else None, str(where["name"]))
+    present = None if change.type == "deleted" else manifest
+    return RecordedObject(change.at, ref, present, manifest, change.type == LISTED)

@@ -1,0 +1,258 @@
+"""The recording of a cluster, decided again: what would this version have decided at each recorded moment (SIM-3)?
+
+An instance, or an Operation, is decided whenever an object that its decision reads has changed. The operator that was
+recorded needed a moment for its writes: a decision counts as different once the recorded objects have lacked what it
+writes for ten seconds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube.apimachinery.annotations import APPLIED_HASH
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.decision import Apply, Decision
+from purekube.controller.drift import needs_apply
+from purekube_run.process.yaml_documents import parse_yaml
+from vworkspace_app.simulation.history import RunDecision, RunHistory, RunMoment
+from purekube_run.simulation.laws import clock
+from vworkspace_app.simulation.masking import MARK, holds_masked
+from vworkspace_app.simulation.recording_file import RecordedObject, Recording
+from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
+from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
+from vworkspace_core.instances.context import Context, InstanceObserved, Settings
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.observe import operations_on
+from vworkspace_core.operations.override import release_request
+from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.settings import OperationSettings
+
+IN_PROGRESS: Final = 10.0
+"""The seconds for which the recorded objects may lack what a decision writes."""
+_DECIDED: Final = (APPLICATION_INSTANCE, OPERATION)
+_OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
+
+
+@attrs.frozen
+class RecordedDifference:
+    """Writes that this version decides, and that the recorded objects lack from `since` to `until`."""
+
+    ref: ObjectRef
+    since: float
+    until: float
+    decision: RunDecision
+
+    def __str__(self) -> str:
+        when = f"from {clock(self.since)} to {clock(self.until)}"
+        return f"{self.ref} {when}: this version {', '.join(self.decision.effects)} [{self.decision.row}]"
+
+
+@attrs.frozen
+class ReplayedRecording:
+    """A recording with the decisions of this version."""
+
+    history: RunHistory
+    differences: tuple[RecordedDifference, ...]
+    decided: int
+
+    def verdict(self) -> Iterator[str]:
+        """Yield the verdict, a line for each difference."""
+        for difference in self.differences:
+            yield f"differs  {difference}"
+        if not self.differences:
+            yield f"the recorded objects show what this version decides: {self.decided:,} decisions"
+
+
+def replayed(recording: Recording, settings: Settings | None = None) -> ReplayedRecording:
+    """Decide a recording again. `settings` are the operator's; by default the default ones for its cluster."""
+    replay = _Replay(recording, settings or Settings(recording.cluster_id))
+    replay.run()
+    return ReplayedRecording(replay.history, tuple(replay.differences), replay.decided)
+
+
+class _Replay:
+    """The replay of one recording: the objects so far, and the decisions that they do not show yet."""
+
+    def __init__(self, recording: Recording, settings: Settings) -> None:
+        self.recording = recording
+        self.settings = settings
+        self.history = RunHistory(recording.start)
+        self.differences: list[RecordedDifference] = []
+        self.decided = 0
+        self._objects: dict[ObjectRef, Manifest] = {}
+        self._open: dict[ObjectRef, tuple[float, RunDecision]] = {}
+        self._templates = builtin_templates()
+
+    def run(self) -> None:
+        """Go through all changes; nothing is decided before every first list is complete."""
+        changes = self.recording.changes
+        first = max((number for number, change in enumerate(changes) if change.is_listed), default=-1)
+        for number, change in enumerate(changes):
+            self._take(change)
+            if number == first:
+                self._decide(change.at, sorted(ref for ref in self._objects if ref.kind in _DECIDED))
+            elif number > first:
+                self._decide(change.at, self._concerned(change))
+        end = self.recording.seconds
+        for ref, (since, decision) in sorted(self._open.items(), key=lambda each: each[0]):
+            self._conclude(ref, since, end, decision)
+
+    def _take(self, change: RecordedObject) -> None:
+        if change.manifest is None:
+            self._objects.pop(change.ref, None)
+        else:
+            self._objects[change.ref] = change.manifest
+        raw = None if change.manifest is None else msgspec.json.encode(change.manifest)
+        self.history.objects.note(change.ref, raw)
+        what = "is gone" if change.manifest is None else f"resourceVersion {metadata(change.last).get('resourceVersion', '')}"
+        text = _event_text(change.last) if change.ref.kind == EVENT else what
+        self._note(change.at, "cluster", safe(f"{change.ref}: {text}"))
+
+    def _note(self, at: float, actor: str, text: str, decision: RunDecision | None = None, *, differs: bool = False) -> None:
+        self.history.moments.append(RunMoment(at, actor, text, self.history.objects.count, decision, differs))
+
+    def _concerned(self, change: RecordedObject) -> Iterable[ObjectRef]:
+        """Return the objects whose decision reads the changed one."""
+        ref = change.ref
+        if ref.kind == EVENT:
+            return ()
+        labels = metadata(change.last).get("labels") or {}
+        owners = {(kind, labels[label]) for label, kind in _OWNERS.items() if label in labels}
+        if ref.kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
+            concerned = (other for other in self._objects if ref.kind != NAMESPACE or other.namespace == ref.name)
+        elif owners:
+            concerned = (o for o, live in self._objects.items() if (o.kind, metadata(live).get("uid")) in owners)
+        else:
+            concerned = (other for other in self._objects if other.namespace == ref.namespace)
+        return sorted(other for other in concerned if other.kind in _DECIDED)
+
+    def _decide(self, at: float, refs: Iterable[ObjectRef]) -> None:
+        for ref in refs:
+            decision = self._decision(ref, self.recording.start + timedelta(seconds=at))
+            shown = RunDecision(ref.kind.kind.lower(), ref, decision.row, tuple(_effects(decision)))
+            self.decided += 1
+            since = self._open.pop(ref, (at, shown))[0]
+            if shown.effects:
+                self._open[ref] = since, shown
+            elif since < at:
+                self._conclude(ref, since, at, shown)
+            self._note(at, "this version", str(shown), shown)
+
+    def _conclude(self, ref: ObjectRef, since: float, until: float, decision: RunDecision) -> None:
+        """Note a difference that lasted."""
+        if until - since >= IN_PROGRESS and decision.effects:
+            difference = RecordedDifference(ref, since, until, decision)
+            self.differences.append(difference)
+            self._note(until, "law", f"differs: {difference}", differs=True)
+
+    def _decision(self, ref: ObjectRef, now: datetime) -> Decision:
+        manifest = self._objects[ref]
+        try:
+            return self._of_instance(ref, manifest, now) if ref.kind == APPLICATION_INSTANCE else self._of_operation(ref, manifest, now)
+        except ValidationProblems:
+            return Decision(row="not decided: it cannot be read")
+
+    def _of_instance(self, ref: ObjectRef, manifest: Manifest, now: datetime) -> Decision:
+        if get_path(manifest, "status", "releaseOverride") and holds_masked(manifest.get("spec")):
+            return Decision(row="not decided: whether its override holds depends on masked values")
+        source = read_application_instance(manifest)
+        mine = [live for other, live in self._objects.items() if other.kind == OPERATION]
+        override, withdrawn = release_request(source, list(operations_on(ref, mine, self.settings.cluster_id)))
+        observed = self._snapshot(ref)
+        context = Context(self.settings, now)
+        full = InstanceObserved(observed.namespace, observed.objects, observed.missing, override=override, withdrawn=withdrawn)
+        decision = reconcile(source, full, context)
+        stamped = _with_desired_hashes(decision.applies, full.objects)
+        return decision if stamped is None else reconcile(source, attrs.evolve(full, objects=stamped), context)
+
+    def _of_operation(self, ref: ObjectRef, manifest: Manifest, now: datetime) -> Decision:
+        source = read_operation(manifest)
+        if self._is_secretly_decided(source):
+            return Decision(row="not decided: its approval is not recorded")
+        mine = [live for other, live in self._objects.items() if other.kind == OPERATION and other != ref]
+        siblings = tuple(operations_on(target_ref(source), mine, self.settings.cluster_id))
+        snapshot = self._snapshot(ref)
+        observed = OperationObserved(snapshot.namespace, snapshot.objects, snapshot.missing, siblings=siblings)
+        cluster_id = self.settings.cluster_id
+        context = OperationContext(
+            OperationSettings(cluster_id), now, Claims(None, cluster_id), templates=self._templates, parse_yaml=parse_yaml
+        )
+        return reconcile_operation(source, observed, context)
+
+    def _is_secretly_decided(self, operation: Operation) -> bool:
+        """Return whether it waits for a start that may depend on an approval, which no recording holds."""
+        if operation.status.phase in (Phase.RUNNING, *TERMINAL_PHASES):
+            return False
+        template = self._templates.find(operation.spec.type, operation.spec.engine)
+        approvals = operation.spec.approvals
+        return template is None or template.needs_approval or (approvals is not None and approvals.required)
+
+    def _snapshot(self, ref: ObjectRef) -> "_Snapshot":
+        objects = {other: live for other, live in self._objects.items() if other != ref and other.kind != EVENT}
+        definitions = {other.name for other in objects if other.kind == CUSTOM_RESOURCE_DEFINITION}
+        missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and kind.crd_name not in definitions)
+        return _Snapshot(objects.get(ObjectRef(NAMESPACE, None, ref.namespace or "")), objects, missing)
+
+
+@attrs.frozen
+class _Snapshot:
+    namespace: Manifest | None
+    objects: Mapping[ObjectRef, Manifest]
+    missing: frozenset[Any]
+
+
+def _event_text(event: Manifest) -> str:
+    regarding = get_path(event, "regarding") or {}
+    about = f"{get_path(regarding, 'kind')} {get_path(regarding, 'namespace')}/{get_path(regarding, 'name')}"
+    return f"{event.get('type')} {event.get('reason')} about {about}: {event.get('note', '')}"
+
+
+def _effects(decision: Decision) -> Iterator[str]:
+    """Yield the writes of a decision."""
+    if decision.finalizer is not None:
+        yield f"{decision.finalizer.value}s the finalizer"
+    if decision.annotations:
+        yield "annotates"
+    yield from (f"patches {patch.ref}" for patch in decision.patches)
+    yield from (f"applies {apply.ref}" for apply in decision.applies)
+    yield from (f"creates {create.ref}" for create in decision.creates)
+    yield from (f"deletes {delete.ref}" for delete in decision.deletes)
+    if decision.transitions:
+        changed = ", ".join(f"{t.condition.type}={t.condition.status}/{t.condition.reason}" for t in decision.transitions)
+        yield f"writes the status {changed}"
+    elif decision.status is not None:
+        yield "writes the status"
+
+
+def _with_desired_hashes(
+    applies: Iterable[Apply], objects: Mapping[ObjectRef, Manifest]
+) -> dict[ObjectRef, Manifest] | None:
+    """Return the objects, with the desired hash on each that differs in its masked hash alone; None if none does.
+
+    The hash of an object with values cannot be compared, since the values are masked. Instead the values must be equal.
+    """
+    stamped = {}
+    for apply in applies:
+        live = objects.get(apply.ref)
+        if live is None or not str(get_path(live, "metadata", "annotations", APPLIED_HASH)).startswith(MARK):
+            continue
+        meta = metadata(live)
+        hashes = {APPLIED_HASH: get_path(apply.manifest, "metadata", "annotations", APPLIED_HASH)}
+        same = {**live, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **hashes}}}
+        values = (get_path(manifest, "spec", "values") for manifest in (live, apply.manifest))
+        if len({msgspec.json.encode(each, order="sorted") for each in values}) == 1 and not needs_apply(apply.manifest, same):
+            stamped[apply.ref] = same
+    return {**objects, **stamped} if stamped else None

@@ -1,0 +1,102 @@
+"""The verdict on a range of seeds: what was tried, how often each law was checked, and which runs broke one (SIM-1).
+
+A pod leaves its verdict as the termination message, of which kubelet keeps 4,096 bytes; `collect` adds them up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from purekube_run.simulation.run import SimulationOutcome
+
+MOST_BYTES: Final = 4096
+_MOST_BROKEN: Final = 10
+_FORMAT: Final = "vworkspace.io/verdict/v1"
+
+
+@attrs.frozen
+class BrokenRun:
+    """A run that broke a law. `saved` names its file, or the ConfigMap that holds it."""
+
+    seed: int
+    clause: str
+    law: str
+    saved: str
+
+
+@attrs.define
+class SimulationTally:
+    """The sums over runs, from the seed `first` on. `broken_runs` counts all broken ones, `broken` holds the first."""
+
+    first: int = 0
+    runs: int = 0
+    acts: int = 0
+    jobs: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    points: set[str] = attrs.field(factory=set)
+    happened: Counter[str] = attrs.field(factory=Counter)
+    checks: Counter[str] = attrs.field(factory=Counter)
+    broken_runs: int = 0
+    broken: list[BrokenRun] = attrs.field(factory=list)
+
+    def add(self, outcome: SimulationOutcome) -> None:
+        """Add a run."""
+        self.runs += 1
+        self.acts += outcome.acts
+        self.jobs += outcome.counts["jobs"]
+        self.writes += outcome.writes
+        self.seconds += outcome.seconds
+        self.points |= outcome.write_points
+        self.happened.update(outcome.happened)
+        self.checks.update(outcome.checks)
+
+    def add_broken(self, run: BrokenRun) -> None:
+        """Add a run that broke a law."""
+        self.broken_runs += 1
+        self.broken.append(run)
+
+    def merge(self, other: "SimulationTally") -> None:
+        """Add the runs of another tally."""
+        self.first = min(self.first, other.first) if self.runs else other.first
+        for field in ("runs", "acts", "jobs", "writes", "seconds", "broken_runs"):
+            setattr(self, field, getattr(self, field) + getattr(other, field))
+        self.points |= other.points
+        self.happened.update(other.happened)
+        self.checks.update(other.checks)
+        self.broken += other.broken
+
+
+def verdict_text(tally: SimulationTally) -> str:
+    """Return the verdict as a termination message of at most `MOST_BYTES`."""
+    broken = [attrs.asdict(run) for run in tally.broken[:_MOST_BROKEN]]
+    whole = {**attrs.asdict(tally), "format": _FORMAT, "points": sorted(tally.points), "broken": broken}
+    while len(text := msgspec.json.encode(whole, order="sorted")) > MOST_BYTES and broken:
+        broken.pop()
+    for field in ("points", "happened"):  # lists of names are the longest, and the least that is missed
+        if len(text) > MOST_BYTES:
+            whole[field] = [] if field == "points" else {}
+            text = msgspec.json.encode(whole, order="sorted")
+    return text.decode()
+
+
+def read_verdict(text: str) -> SimulationTally:
+    """Return the tally in a termination message. Raises ValueError with what is wrong with it."""
+    try:
+        value: Any = msgspec.json.decode(text)
+        if not isinstance(value, dict) or value.get("format") != _FORMAT:
+            raise ValueError(f"it is no {_FORMAT}")
+        return msgspec.convert(value, SimulationTally)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"it is no {_FORMAT}: {error}") from None
+
+
+def merged(tallies: Iterable[SimulationTally]) -> SimulationTally:
+    """Return the sum of tallies, with their broken runs in the order of their seeds."""
+    total = SimulationTally()
+    for tally in sorted(tallies, key=lambda tally: tally.first):
+        total.merge(tally)
+    return total
