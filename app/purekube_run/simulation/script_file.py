@@ -34,16 +34,16 @@ _BOUNDS: Final = {
     "number": Bounds(0, 10**9),
 }
 _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?-[0-9]{1,6}")
-_HEAD: Final = ("format", "seed", "replicas", "seconds", "shards", "broken", "acts", "incidents")
+_STEPS: Final = ("acts", "incidents")
+_HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScript)), "broken")
 
 
 def script_text(
     script: SimulationScript, broken: Mapping[str, Any] | None = None, also: Mapping[str, Any] | None = None
 ) -> str:
     """Return the text of a run's file. `broken` says which law the run breaks, `also` of what it is."""
-    head: dict[str, Any] = {"format": FORMAT, "seed": script.seed, "replicas": script.replicas}
-    head |= {"seconds": script.seconds} | ({"shards": script.shards} if script.shards > 1 else {})
-    head |= {**(also or {}), **({"broken": broken} if broken else {})}
+    fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS)
+    head = {"format": FORMAT, **fields, **(also or {}), **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     for name, steps in (("acts", script.acts), ("incidents", script.incidents)):
         rows = ",\n".join("    " + json.dumps(attrs.asdict(step)) for step in steps)

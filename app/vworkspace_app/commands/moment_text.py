@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import LONGEST_SHOWN, redact, visible
-from vworkspace_app.simulation.history import RunMoment
 from purekube_run.simulation.laws import clock
+from vworkspace_app.simulation.history import RunMoment
 from vworkspace_app.simulation.masking import without_values
 from vworkspace_core.overview.trace import Moment, TraceTable
 from vworkspace_core.overview.trace_differences import TraceDifference

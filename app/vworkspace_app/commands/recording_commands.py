@@ -16,6 +16,8 @@ from purekube_run.controller.lookups import all_of
 from purekube_run.process.clock import SystemClock
 from purekube_run.process.errors import FAILURE, USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
+from purekube_run.simulation.input_file import BadFile, plain
+from purekube_run.simulation.script import Act
 from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.commands.simulate import summary_lines
 from vworkspace_app.simulation.cluster_recorder import ClusterRecorder
@@ -30,7 +32,7 @@ from vworkspace_app.simulation.indexed_job import (
     job_manifests,
     pods_selector,
 )
-from purekube_run.simulation.input_file import BadFile, plain
+from vworkspace_app.simulation.recorded_workload import workload_in
 from vworkspace_app.simulation.run import script_in
 from vworkspace_app.simulation.verdict import merged
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -59,6 +61,21 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
         print(f"not recorded: {plain(trouble)}", file=sys.stderr)
     print(f"vworkspace-operator simulate replay {out}")
     return FAILURE if recorder.missing else 0
+
+
+def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
+    """Return the acts in a recording or a saved run, as far as they fit into a run. Raises CommandError."""
+    try:
+        acts, length = workload_in(path)
+    except BadFile as error:
+        raise CommandError(str(error), status=USAGE) from error
+    fitting = tuple(act for act in acts if act.at <= seconds)
+    if not fitting:
+        raise CommandError(f"{plain(str(path))}: nobody does anything in its first {seconds:g} s", status=USAGE)
+    if len(fitting) < len(acts):
+        left = len(acts) - len(fitting)
+        print(f"note: {left} acts after {seconds:g} s are left out; --for {length:g}s takes all", file=sys.stderr)
+    return fitting
 
 
 # --- many machines ---------------------------------------------------------------------------------------------------

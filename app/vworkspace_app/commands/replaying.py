@@ -2,32 +2,26 @@
 
 import re
 import sys
-import webbrowser
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import anyio
 import attrs
-from starlette.applications import Starlette
 
 from purekube_run.process.errors import USAGE, CommandError
-from purekube_run.process.http import ConnectionLimits
-from purekube_run.process.signals import run_until_signal
-from vworkspace_app.commands.moment_text import difference_lines, field_lines, moment_lines, one_line, timeline_line
-from vworkspace_app.observability import serving_in_thread
-from vworkspace_app.page.links import STREAMS
-from vworkspace_app.page.site import Site
-from vworkspace_app.page.trace import TracePage
-from vworkspace_app.simulation.history import RunHistory, RunRecorder
+from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
+from purekube_run.simulation.run import SimulationOutcome
+from vworkspace_app.commands.moment_text import difference_lines, field_lines, moment_lines, one_line, timeline_line
+from vworkspace_app.commands.trace import serve
+from vworkspace_app.simulation.history import RunHistory, RunRecorder
+from vworkspace_app.simulation.laws import OperatorLaws
 from vworkspace_app.simulation.recording_file import is_recording, read_recording
 from vworkspace_app.simulation.recording_replay import replayed
-from purekube_run.simulation.run import SimulationOutcome
 from vworkspace_app.simulation.run import perform, read_script
 from vworkspace_app.simulation.run_trace import trace_of
-from purekube_run.simulation.input_file import BadFile
+from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.overview.trace import Trace
 from vworkspace_core.overview.trace_differences import differences
 
@@ -76,7 +70,7 @@ def replay(request: ReplayRequest) -> int:
         raise CommandError(f"{one_line(str(request.file))}: nothing happens in it", status=USAGE)
     trace = trace_of(history, f"Replay of {request.file.name}")
     if request.show:
-        _serve(trace, request.listen)
+        serve(trace, "vworkspace-operator simulate", request.listen, show=True)
     elif request.diff is not None:
         _print(_difference(history, trace, *request.diff))
     elif request.at is not None:
@@ -98,7 +92,11 @@ def _played(path: Path) -> _Replayed:
     except BadFile as error:
         raise CommandError(str(error), status=USAGE) from error
     history = RunHistory()
-    outcome = perform(script, lambda world, laws: RunRecorder(world, history) and None)
+
+    def attach(world: SimulatedWorld, laws: OperatorLaws) -> None:
+        RunRecorder(world, history)
+
+    outcome = perform(script, attach)
     return _Replayed(history, tuple(_verdict(outcome)), int(bool(outcome.broken)))
 
 
@@ -170,16 +168,3 @@ def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], pla
         for difference in differences(trace.moments[max(0, before)], trace.moments[number]):
             if difference.table == "Objects":
                 yield from (f"    {line}" for line in difference_lines(difference))
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-def _serve(trace: Trace, listen: str) -> None:
-    site = Site(TracePage(trace), "vworkspace-operator simulate")
-    app = Starlette(routes=site.routes())
-    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
-        print(f"{len(trace.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)
-        if not webbrowser.open(f"{url}/"):
-            print("no browser could be opened: open that address yourself", flush=True)
-        run_until_signal(anyio.sleep_forever)

@@ -48,9 +48,12 @@ def trace(
         vworkspace-operator box test webapp.yaml --trace run.trace
         vworkspace-operator trace run.trace --open
     """
-    recording = trace_in(file)
-    site = Site(TracePage(recording), "vworkspace-operator trace")
-    app = Starlette(routes=site.routes())
+    serve(trace_in(file), "vworkspace-operator trace", listen, show=show)
+
+
+def serve(recording: Trace, name: str, listen: str, *, show: bool) -> None:
+    """Serve the page of a trace until the process is interrupted; `show` opens a browser."""
+    app = Starlette(routes=Site(TracePage(recording), name).routes())
     with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
         print(f"{len(recording.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)
         if show and not webbrowser.open(f"{url}/"):

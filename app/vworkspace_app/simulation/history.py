@@ -20,8 +20,8 @@ from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.requeue import Requeue, RequeuePace
 from purekube_run.controller.observer import Reconciled
-from vworkspace_app.manager.telemetry import Components
 from purekube_run.simulation.laws import clock
+from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.simulation.replica import OperatorReplica
 from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.api.kinds import OWN_KINDS
@@ -152,7 +152,8 @@ class RunRecorder:
         self._add(replica, str(decision), decision)
 
     def _add(self, actor: str, text: str, decision: RunDecision | None = None, *, is_broken: bool = False) -> None:
-        replicas = tuple(map(state_of, self.world.operators))
+        operators = (replica for replica in self.world.replicas if isinstance(replica, OperatorReplica))
+        replicas = tuple(map(state_of, operators))
         if replicas != self._replicas:
             self._replicas = replicas  # equal states are kept once
         changes = self.history.objects.count
@@ -185,7 +186,9 @@ def state_of(replica: OperatorReplica) -> ReplicaState:
     components = replica.manager.components
     leads = any(is_leading for _, is_leading in components.leases())
     condition = "leads" if leads else "stands by"
-    return ReplicaState(replica.name, condition, tuple(_queue(components)), tuple(_jobs(components)), _outbox(components))
+    return ReplicaState(
+        replica.name, condition, tuple(_queue(components)), tuple(_jobs(components)), _outbox(components)
+    )
 
 
 def _queue(components: Components) -> Iterator[tuple[str, ...]]:

@@ -170,5 +170,7 @@ def _message(pod: Manifest) -> str:
     if ended is None:
         raise ValueError("it has not ended")
     if not get_path(ended, "message"):
-        raise ValueError(f"it left no verdict and ended with {get_path(ended, 'exitCode')} ({get_path(ended, 'reason')})")
+        raise ValueError(
+            f"it left no verdict and ended with {get_path(ended, 'exitCode')} ({get_path(ended, 'reason')})"
+        )
     return str(get_path(ended, "message"))

@@ -49,7 +49,7 @@ class Masker:
 
     def _mask(self, value: str | float) -> str:
         text = str(value)
-        if _SHORTEST_QUOTED <= len(text) and len(self._quoted) < _MOST_QUOTED and text not in self._quoted:
+        if len(text) >= _SHORTEST_QUOTED and len(self._quoted) < _MOST_QUOTED and text not in self._quoted:
             self._quoted.add(text)
             self._pattern = None
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]

@@ -15,8 +15,8 @@ import msgspec
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import EVENT
 from purekube.apimachinery.timestamps import parse_time
-from vworkspace_app.simulation.history import SHOWN_KINDS
 from purekube_run.simulation.input_file import BadFile, Bounds, check_bounds, converted, decoded, read_bytes
+from vworkspace_app.simulation.history import SHOWN_KINDS
 from vworkspace_core.api.kinds import ALL_KINDS
 
 FORMAT: Final = "vworkspace.io/recording/v1"
@@ -119,7 +119,9 @@ def _changes(path: Path, lines: list[bytes]) -> Iterator[tuple[int, RecordedChan
             raise BadFile(path, f"line {number}: there are more than {MOST_CHANGES:,} changes")
         if number == len(lines):
             return  # without its line end: the recording was cut off while it was written
-        change: RecordedChange = converted(path, decoded(path, line, f"line {number}: "), RecordedChange, f"line {number}: ")
+        change: RecordedChange = converted(
+            path, decoded(path, line, f"line {number}: "), RecordedChange, f"line {number}: "
+        )
         check_bounds(path, change, {"at": Bounds(before, _LONGEST)}, f"line {number}: $.")
         before = change.at
         yield number, change

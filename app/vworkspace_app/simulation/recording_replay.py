@@ -20,8 +20,8 @@ from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Apply, Decision
 from purekube.controller.drift import needs_apply
 from purekube_run.process.yaml_documents import parse_yaml
-from vworkspace_app.simulation.history import RunDecision, RunHistory, RunMoment
 from purekube_run.simulation.laws import clock
+from vworkspace_app.simulation.history import RunDecision, RunHistory, RunMoment
 from vworkspace_app.simulation.masking import MARK, holds_masked
 from vworkspace_app.simulation.recording_file import RecordedObject, Recording
 from vworkspace_core.api.codec import read_application_instance, read_operation
@@ -117,11 +117,17 @@ class _Replay:
             self._objects[change.ref] = change.manifest
         raw = None if change.manifest is None else msgspec.json.encode(change.manifest)
         self.history.objects.note(change.ref, raw)
-        what = "is gone" if change.manifest is None else f"resourceVersion {metadata(change.last).get('resourceVersion', '')}"
+        what = (
+            "is gone"
+            if change.manifest is None
+            else f"resourceVersion {metadata(change.last).get('resourceVersion', '')}"
+        )
         text = _event_text(change.last) if change.ref.kind == EVENT else what
         self._note(change.at, "cluster", safe(f"{change.ref}: {text}"))
 
-    def _note(self, at: float, actor: str, text: str, decision: RunDecision | None = None, *, differs: bool = False) -> None:
+    def _note(
+        self, at: float, actor: str, text: str, decision: RunDecision | None = None, *, differs: bool = False
+    ) -> None:
         self.history.moments.append(RunMoment(at, actor, text, self.history.objects.count, decision, differs))
 
     def _concerned(self, change: RecordedObject) -> Iterable[ObjectRef]:
@@ -161,7 +167,11 @@ class _Replay:
     def _decision(self, ref: ObjectRef, now: datetime) -> Decision:
         manifest = self._objects[ref]
         try:
-            return self._of_instance(ref, manifest, now) if ref.kind == APPLICATION_INSTANCE else self._of_operation(ref, manifest, now)
+            return (
+                self._of_instance(ref, manifest, now)
+                if ref.kind == APPLICATION_INSTANCE
+                else self._of_operation(ref, manifest, now)
+            )
         except ValidationProblems:
             return Decision(row="not decided: it cannot be read")
 
@@ -173,7 +183,9 @@ class _Replay:
         override, withdrawn = release_request(source, list(operations_on(ref, mine, self.settings.cluster_id)))
         observed = self._snapshot(ref)
         context = Context(self.settings, now)
-        full = InstanceObserved(observed.namespace, observed.objects, observed.missing, override=override, withdrawn=withdrawn)
+        full = InstanceObserved(
+            observed.namespace, observed.objects, observed.missing, override=override, withdrawn=withdrawn
+        )
         decision = reconcile(source, full, context)
         stamped = _with_desired_hashes(decision.applies, full.objects)
         return decision if stamped is None else reconcile(source, attrs.evolve(full, objects=stamped), context)
@@ -188,7 +200,11 @@ class _Replay:
         observed = OperationObserved(snapshot.namespace, snapshot.objects, snapshot.missing, siblings=siblings)
         cluster_id = self.settings.cluster_id
         context = OperationContext(
-            OperationSettings(cluster_id), now, Claims(None, cluster_id), templates=self._templates, parse_yaml=parse_yaml
+            OperationSettings(cluster_id),
+            now,
+            Claims(None, cluster_id),
+            templates=self._templates,
+            parse_yaml=parse_yaml,
         )
         return reconcile_operation(source, observed, context)
 
@@ -231,7 +247,9 @@ def _effects(decision: Decision) -> Iterator[str]:
     yield from (f"creates {create.ref}" for create in decision.creates)
     yield from (f"deletes {delete.ref}" for delete in decision.deletes)
     if decision.transitions:
-        changed = ", ".join(f"{t.condition.type}={t.condition.status}/{t.condition.reason}" for t in decision.transitions)
+        changed = ", ".join(
+            f"{t.condition.type}={t.condition.status}/{t.condition.reason}" for t in decision.transitions
+        )
         yield f"writes the status {changed}"
     elif decision.status is not None:
         yield "writes the status"
@@ -253,6 +271,8 @@ def _with_desired_hashes(
         hashes = {APPLIED_HASH: get_path(apply.manifest, "metadata", "annotations", APPLIED_HASH)}
         same = {**live, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **hashes}}}
         values = (get_path(manifest, "spec", "values") for manifest in (live, apply.manifest))
-        if len({msgspec.json.encode(each, order="sorted") for each in values}) == 1 and not needs_apply(apply.manifest, same):
+        if len({msgspec.json.encode(each, order="sorted") for each in values}) == 1 and not needs_apply(
+            apply.manifest, same
+        ):
             stamped[apply.ref] = same
     return {**objects, **stamped} if stamped else None

@@ -8,8 +8,8 @@ from typing import Final, overload
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
-from vworkspace_app.simulation.history import ObjectHistory, RunHistory, RunMoment
 from purekube_run.simulation.laws import clock
+from vworkspace_app.simulation.history import ObjectHistory, RunHistory, RunMoment
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.jobs.store.codec import CorruptSecret, Head, read_record
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree
@@ -144,7 +144,11 @@ def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
     for record in records:
         match record:
             case Head():
-                yield record.name, safe(record.job_id, 120), ", ".join(sorted(record.state)) if record.is_whole else "not whole"
+                yield (
+                    record.name,
+                    safe(record.job_id, 120),
+                    ", ".join(sorted(record.state)) if record.is_whole else "not whole",
+                )
             case CorruptSecret():
                 yield record.name, safe(record.job_id, 120), f"damaged: {safe(record.why)}"
             case _:
