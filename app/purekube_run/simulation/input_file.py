@@ -1,4 +1,4 @@
-"""Files that people give to `simulate`, read within limits; what is wrong with one is said in a line (SIM-3, RUN-11)."""
+"""Files that people give to `simulate`, read within limits; each problem is said in a line (SIM-3, RUN-11)."""
 
 from pathlib import Path
 from typing import Any, Final

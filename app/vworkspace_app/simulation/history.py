@@ -18,7 +18,7 @@ from kubelab.model.records import GroupResource, Record, StoredChange
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
-from purekube.controller.requeue import Requeue, RequeuePace
+from purekube.controller.decision import Requeue, RequeuePace
 from purekube_run.controller.observer import Reconciled
 from purekube_run.simulation.laws import clock
 from vworkspace_app.manager.telemetry import Components
@@ -47,7 +47,7 @@ class RunDecision:
     def __str__(self) -> str:
         effects = ", ".join(self.effects) or "writes nothing"
         error = f"; failed: {self.error}" if self.error else ""
-        return f"decides {self.ref}: [{self.row or 'no row'}] {effects}{error}"
+        return f"decides {self.ref}: [{self.row or 'nothing to decide'}] {effects}{error}"
 
 
 @attrs.frozen

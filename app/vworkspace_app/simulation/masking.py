@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.secret_material import REDACTED, is_secret_key, redact
 
 Mask: TypeAlias = Callable[[str | float], str]

@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.apimachinery.annotations import APPLIED_HASH
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
 from purekube.apimachinery.secret_material import safe

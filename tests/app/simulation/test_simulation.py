@@ -17,6 +17,7 @@ from purekube_run.controller.election import Elector, Fence, LeaseLost
 from purekube_run.simulation.laws import NOTE, Laws
 from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act, Incident, SimulationScript
+from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.simulation.faults import FAULTS
@@ -226,7 +227,7 @@ def test_a_failing_run_is_shrunk_and_saved_and_breaks_the_same_law_again(tmp_pat
     assert smaller.script.replicas == 1
 
     path = tmp_path / "broken.json"
-    smaller.script.write(path, {"clause": "SIM-4"})
+    path.write_text(script_text(smaller.script, {"clause": "SIM-4"}))
     assert json.loads(path.read_text())["broken"] == {"clause": "SIM-4"}
     again = perform(read_script(path), no_upgrade)
     assert (again.broken, again.digest) == (smaller.broken, smaller.digest)
