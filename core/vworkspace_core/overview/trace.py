@@ -30,7 +30,7 @@ class TraceTable:
 class Moment:
     """One moment: the messages since the moment before, and `facts`, other values that are known then, by name.
 
-    `tables` hold the state of several things, such as objects and queues. `mark` says why the moment stands out on the
+    `tables` hold the state of several things, such as objects and queues. `mark` says why the moment is marked on the
     line of time: a law broke.
     """
 
@@ -47,7 +47,7 @@ class Moment:
 class Trace:
     """A run. There is at least one moment; `moments` may be put together as they are read.
 
-    `marked` are the numbers of the moments that stand out, each with its mark.
+    `marked` are the numbers of the marked moments, each with its mark.
     """
 
     title: str
