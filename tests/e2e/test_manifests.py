@@ -422,13 +422,15 @@ def test_an_authority_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
-    file.write_text("webhooks: {enabled: true}\ntenants: [{namespace: org-a}]\nreplicas: 3\n")
+    image = "image: {repository: ghcr.io/acme/vw, tag: '1'}\n"
+    file.write_text(f"{image}webhooks: {{enabled: true}}\ntenants: [{{namespace: org-a}}]\nreplicas: 3\n")
     manifests = printed("--values", str(file), "--system-namespace", "elsewhere")
 
-    options = InstallOptions(namespace="elsewhere", cert_manager=True, pods=PodOptions(replicas=3))
+    plain = InstallOptions(image="ghcr.io/acme/vw:1")
+    options = attrs.evolve(plain, namespace="elsewhere", cert_manager=True, pods=PodOptions(replicas=3))
     assert manifests == [*installation(options), *tenant("org-a", options)]
-    file.write_text("")
-    assert printed("--values", str(file)) == list(installation(InstallOptions()))
+    file.write_text(image)
+    assert printed("--values", str(file)) == list(installation(plain))
 
 
 @pytest.mark.parametrize(
@@ -437,6 +439,7 @@ def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
         ("shards: 99\nreplica: 2\n", [], 1, "('replica' was unexpected); shards: 99 is greater than the maximum of 64"),
         ("tenants: [{namespace: A}]\n", [], 1, "tenants[0].namespace"),
         ("controlPlane: {enabled: false}\n", [], 1, "controlPlane.clusterId: is needed without a control plane"),
+        ("", [], 1, "image.repository: needs a registry, as in ghcr.io/you/vworkspace-operator"),
         ("settings: {workers: 900}\n", [], 1, "settings.workers: between 1 and 64"),
         ("[]\n", [], 1, "must be an object"),
         ("a: 1\n---\nb: 2\n", [], 1, "holds 2 documents"),

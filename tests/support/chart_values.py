@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from vworkspace_app.install.profiles import Profile
 from vworkspace_core.operations.claims import BINDINGS
 
-__all__ = ["EVERYTHING", "values"]
+__all__ = ["DIGEST", "EVERYTHING", "PULLABLE", "values"]
 
 NAMES: Final = st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4})?", fullmatch=True)
 TEXTS: Final = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=8)
@@ -37,14 +37,24 @@ SETTINGS: Final = _some(
         "writers": st.lists(st.sampled_from(["system:serviceaccount:a:b", "jane"]), max_size=2),
     }
 )
-IMAGE: Final = _some(
-    {
-        "repository": st.sampled_from(["registry.example.com/vw", "localhost:5000/vw"]),
-        "tag": st.sampled_from(["", "1.0", "0.10"]),
-        "digest": st.sampled_from(["", "sha256:" + "0a" * 32]),
-        "pullPolicy": st.sampled_from(["", "Always", "IfNotPresent", "Never"]),
-        "pullSecrets": st.lists(NAMES, max_size=2),
-    }
+DIGEST: Final = "sha256:" + "0a" * 32
+PULLABLE: Final = {"image": {"repository": "ghcr.io/acme/vw", "digest": DIGEST}}
+"""The least that a chart needs to be rendered."""
+IMAGE: Final = st.builds(
+    lambda image, more: {**image, **more},
+    st.sampled_from(
+        [
+            {"repository": "ghcr.io/acme/vw", "tag": "1.0"},
+            {"repository": "localhost/vw", "tag": "0.10", "digest": DIGEST},
+            {"repository": "registry:5000/vw", "digest": DIGEST, "tag": ""},
+        ]
+    ),
+    _some(
+        {
+            "pullPolicy": st.sampled_from(["", "Always", "IfNotPresent", "Never"]),
+            "pullSecrets": st.lists(NAMES, max_size=2),
+        }
+    ),
 )
 CONTROL_PLANE: Final = st.one_of(
     _some({"url": st.sampled_from(["", "https://odoo.example.com/a?b=c&d"]), "clusterId": NAMES}),
@@ -62,9 +72,9 @@ TENANTS: Final = st.lists(
     unique_by=lambda tenant: tenant["namespace"],
 )
 TERM: Final = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
-values: Final = _some(
-    {
-        "image": IMAGE,
+values: Final = st.fixed_dictionaries(
+    {"image": IMAGE},
+    optional={
         "replicas": st.integers(0, 10),
         "shards": st.integers(1, 3),
         "controlPlane": CONTROL_PLANE,
@@ -110,8 +120,8 @@ values: Final = _some(
 
 EVERYTHING: Final[dict[str, Any]] = {
     "image": {
-        "repository": "registry.example.com/vw",
-        "digest": "sha256:" + "0a" * 32,
+        "repository": "ghcr.io/acme/vw",
+        "digest": DIGEST,
         "pullPolicy": "Always",
         "pullSecrets": ["pull"],
     },

@@ -20,7 +20,15 @@ from vworkspace_app.install.network import network
 from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
-from vworkspace_app.install.values import NO_AUTHORITY, NO_CLUSTER_ID
+from vworkspace_app.install.values import (
+    EXAMPLE_REGISTRY,
+    NO_AUTHORITY,
+    NO_CLUSTER_ID,
+    NO_REGISTRY,
+    NO_SUCH_REGISTRY,
+    NO_TAG,
+    WITH_REGISTRY,
+)
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import BOXES, flags, workload
 from vworkspace_app.settings.table import PageAccess
@@ -261,7 +269,7 @@ _HELPERS: Final = f"""\
 {{{{- if $.Values.image.digest -}}}}
 {{{{ $.Values.image.repository }}}}@{{{{ $.Values.image.digest }}}}
 {{{{- else -}}}}
-{{{{ $.Values.image.repository }}}}:{{{{ $.Values.image.tag | default $.Chart.AppVersion }}}}
+{{{{ $.Values.image.repository }}}}:{{{{ $.Values.image.tag }}}}
 {{{{- end -}}}}
 {{{{- end }}}}
 
@@ -308,8 +316,17 @@ _HELPERS: Final = f"""\
 {{{{- end -}}}}
 {{{{- end }}}}
 
-{{{{- /* What no schema can say of several values together. */}}}}
+{{{{- /* What no schema can express. */}}}}
 {{{{- define "{NAME}.check" -}}}}
+{{{{- if not (regexMatch "{WITH_REGISTRY}" $.Values.image.repository) }}}}
+{{{{- fail "image.repository: {NO_REGISTRY}" }}}}
+{{{{- end }}}}
+{{{{- if regexMatch "{EXAMPLE_REGISTRY}" $.Values.image.repository }}}}
+{{{{- fail "image.repository: {NO_SUCH_REGISTRY}" }}}}
+{{{{- end }}}}
+{{{{- if not (or $.Values.image.tag $.Values.image.digest) }}}}
+{{{{- fail "image.tag: {NO_TAG}" }}}}
+{{{{- end }}}}
 {{{{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}}}
 {{{{- fail "controlPlane.clusterId: {NO_CLUSTER_ID}" }}}}
 {{{{- end }}}}

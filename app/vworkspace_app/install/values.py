@@ -3,6 +3,7 @@
 The chart's templates print the same for the same values; a test compares both over many of them (SEE-5).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
@@ -18,7 +19,6 @@ from purekube.apimachinery.openapi import object_schema
 from purekube.apimachinery.problems import Problem, ValidationProblems, index, join
 from purekube.apimachinery.structuring import structure_patiently
 from purekube.controller.shard import MOST_SHARDS
-from vworkspace_app import VERSION
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
@@ -73,8 +73,8 @@ class PullPolicy(StrEnum):
 class ImageValues:
     """The image of the operator."""
 
-    repository: str = schema_field("Registry and name.", default=NAME, schema={"minLength": 1})
-    tag: str = schema_field("Tag; empty: the version of the chart.", default="")
+    repository: str = schema_field("Registry and name; a chart of a release has those of its image.", default="")
+    tag: str = schema_field("Tag; needed without a digest.", default="")
     digest: str = schema_field(
         "Digest, which decides in the place of the tag: sha256:….",
         default="",
@@ -88,7 +88,7 @@ class ImageValues:
     @property
     def reference(self) -> str:
         """The image as a pod names it."""
-        return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag or VERSION}"
+        return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag}"
 
 
 @attrs.frozen
@@ -371,8 +371,23 @@ NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vw
 NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM"
 
 
+WITH_REGISTRY: Final = "^([^/]*[.:][^/]*|localhost)/."
+"""The pattern of an image with a registry, as the container runtime tells a registry from a folder of Docker Hub."""
+EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/"
+"""The pattern of an image in a registry under a name that RFC 2606 reserves."""
+NO_REGISTRY: Final = "needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name"
+NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
+NO_TAG: Final = "is needed, or image.digest: which image to run"
+
+
 def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
-    """Yield the problems of several values together; the chart reports the same."""
+    """Yield the problems that no schema can express; the chart reports the same."""
+    if not re.search(WITH_REGISTRY, values.image.repository):
+        yield Problem("image.repository", NO_REGISTRY)
+    elif re.search(EXAMPLE_REGISTRY, values.image.repository):
+        yield Problem("image.repository", NO_SUCH_REGISTRY)
+    if not values.image.tag and not values.image.digest:
+        yield Problem("image.tag", NO_TAG)
     if not values.control_plane.enabled and not values.control_plane.cluster_id:
         yield Problem("controlPlane.clusterId", NO_CLUSTER_ID)
     if values.webhooks.enabled and not values.webhooks.cert_manager and not values.webhooks.ca_bundle:

@@ -2,7 +2,7 @@
 {{- if $.Values.image.digest -}}
 {{ $.Values.image.repository }}@{{ $.Values.image.digest }}
 {{- else -}}
-{{ $.Values.image.repository }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}
+{{ $.Values.image.repository }}:{{ $.Values.image.tag }}
 {{- end -}}
 {{- end }}
 
@@ -51,8 +51,17 @@ allowedImages: "none.invalid/"
 {{- end -}}
 {{- end }}
 
-{{- /* What no schema can say of several values together. */}}
+{{- /* What no schema can express. */}}
 {{- define "vworkspace-operator.check" -}}
+{{- if not (regexMatch "^([^/]*[.:][^/]*|localhost)/." $.Values.image.repository) }}
+{{- fail "image.repository: needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name" }}
+{{- end }}
+{{- if regexMatch "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/" $.Values.image.repository }}
+{{- fail "image.repository: is in a registry that exists in examples only: name yours" }}
+{{- end }}
+{{- if not (or $.Values.image.tag $.Values.image.digest) }}
+{{- fail "image.tag: is needed, or image.digest: which image to run" }}
+{{- end }}
 {{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}
 {{- fail "controlPlane.clusterId: is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects" }}
 {{- end }}

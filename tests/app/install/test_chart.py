@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 
 from purekube.apimachinery.problems import ValidationProblems
-from tests.support.chart_values import EVERYTHING, values
+from tests.support.chart_values import EVERYTHING, PULLABLE, values
 from tests.support.helm import UNAVAILABLE, Helm, HelmError, documents, helm_in
 from tools.chart.templates import KEEP
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS
@@ -38,13 +38,13 @@ def expected(given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str
     """What `manifests --values` prints, without the namespace of the release, which is Helm's to make."""
     return keyed(
         document
-        for document in values_documents(chart_values(given_values), namespace)
+        for document in values_documents(chart_values({**PULLABLE, **given_values}), namespace)
         if document["kind"] != "Namespace"
     )
 
 
 def rendered(helm: Helm, given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
-    return keyed(without_keep(document) for document in documents(helm.rendered(given_values, namespace)))
+    return keyed(without_keep(document) for document in documents(helm.rendered({**PULLABLE, **given_values}, namespace)))
 
 
 def without_keep(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_every_setting_of_an_installation_becomes_its_flag(helm: Helm) -> None:
 def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> None:
     assert helm.lint() == []
 
-    plain = helm.rendered({}).get("vworkspace-operator/templates/NOTES.txt", "")
+    plain = helm.rendered(PULLABLE).get("vworkspace-operator/templates/NOTES.txt", "")
     if plain:  # the command shows no notes without a cluster
         assert "create secret generic vworkspace-agent-credentials" in plain
         assert "vworkspace-operator check --system-namespace vworkspace-system\n" in plain
@@ -88,7 +88,7 @@ def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> No
         assert "kubectl label namespace org-b managed-by=vworkspace" in all_of_it
         assert "box rbac webapp.yaml --service-account vworkspace-operator" in all_of_it
         assert "--velero-namespace velero" in all_of_it
-        alone = {"controlPlane": {"enabled": False, "clusterId": "c-1"}, "crds": {"install": False}}
+        alone = {**PULLABLE, "controlPlane": {"enabled": False, "clusterId": "c-1"}, "crds": {"install": False}}
         local = helm.rendered(alone)["vworkspace-operator/templates/NOTES.txt"]
         assert "create secret" not in local
         assert "manifests --crds-only" in local
@@ -96,11 +96,11 @@ def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> No
 
 @needs_helm
 def test_crds_are_those_of_manifests_and_stay_when_the_release_goes(helm: Helm) -> None:
-    found = documents(helm.rendered({}), crds=True)
+    found = documents(helm.rendered(PULLABLE), crds=True)
 
     assert all(KEEP.items() <= document["metadata"].pop("annotations").items() for document in found)
     assert keyed(found) == keyed(crd_manifests())
-    assert documents(helm.rendered({"crds": {"install": False}}), crds=True) == []
+    assert documents(helm.rendered({**PULLABLE, "crds": {"install": False}}), crds=True) == []
 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -108,6 +108,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"replica": 3}, "", "replica"),
     ({"image": {"pullPolicy": "Sometimes"}}, "image.pullPolicy", "IfNotPresent"),
     ({"image": {"digest": "0a0a"}}, "image.digest", "sha256"),
+    ({"image": {}}, "image.repository", "registry"),
+    ({"image": {"repository": "vworkspace-operator", "tag": "1"}}, "image.repository", "registry"),
+    ({"image": {"repository": "you/vworkspace-operator", "tag": "1"}}, "image.repository", "registry"),
+    ({"image": {"repository": "registry.example.com/vw", "tag": "1"}}, "image.repository", "examples"),
+    ({"image": {"repository": "none.invalid/vw", "tag": "1"}}, "image.repository", "examples"),
+    ({"image": {"repository": "ghcr.io/acme/vw"}}, "image.tag", "image.digest"),
     ({"tenants": [{}]}, "tenants[0]", "namespace"),
     ({"tenants": [{"namespace": "Org"}]}, "tenants[0].namespace", "Org"),
     ({"settings": {"allowHttp": "yes"}}, "settings.allowHttp", "boolean"),
@@ -120,12 +126,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @needs_helm
-@pytest.mark.parametrize(("wrong", "path", "word"), REFUSED, ids=[path or "whole" for _, path, _ in REFUSED])
+@pytest.mark.parametrize(("wrong", "path", "word"), REFUSED, ids=[str(wrong) for wrong, _, _ in REFUSED])
 def test_what_the_schema_refuses_is_told_with_its_path(helm: Helm, wrong: dict[str, Any], path: str, word: str) -> None:
     with pytest.raises(HelmError) as by_helm:
-        helm.rendered(wrong)
+        helm.rendered({**PULLABLE, **wrong})
     with pytest.raises(ValidationProblems) as by_us:
-        chart_values(wrong)
+        chart_values({**PULLABLE, **wrong})
 
     told = str(by_helm.value).replace("/", ".").replace("[", ".").replace("]", "")
     assert path.replace("[", ".").replace("]", "") in told
@@ -137,7 +143,7 @@ def test_what_the_schema_refuses_is_told_with_its_path(helm: Helm, wrong: dict[s
 @needs_helm
 def test_accounts_of_releases_outlive_the_release_of_the_operator(helm: Helm) -> None:
     for role in ("", "edit"):
-        found = documents(helm.rendered({"tenants": [{"namespace": "a", "releaseRole": role}]}))
+        found = documents(helm.rendered({**PULLABLE, "tenants": [{"namespace": "a", "releaseRole": role}]}))
         kept = {document["kind"] for document in found if document["metadata"].get("annotations") == KEEP}
         assert kept == {"ServiceAccount", "RoleBinding", *([] if role else ["Role"])}
 
