@@ -18,7 +18,7 @@ PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage 
 # For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
 CLUSTER_ARGS ?=
 
-.PHONY: help setup demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster lint types contracts check manifests docs-site bench soak clean
+.PHONY: help setup release-dry-run demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -107,6 +107,9 @@ docs-site: .venv-docs/.done $(VENV)/.dev  ## the documentation as a site in buil
 	@.venv-docs/bin/python -m tools.docs_site $(SITE)
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file $(SITE)/mkdocs.yml
 	@.venv-docs/bin/python -m tools.docs_site $(SITE) --check
+
+release-dry-run: $(VENV)/.dev  ## each step of a release that needs no network; TAG=v1.2.3 is strict about the changelog
+	@$(BIN)/python -m tools.release dry-run $(TAG)
 
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
 	@$(BIN)/python -m bench.run

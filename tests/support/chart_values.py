@@ -114,7 +114,7 @@ values: Final = st.fixed_dictionaries(
         "podLabels": LABELS,
         "podAnnotations": ANNOTATIONS,
         "global": st.just({"of": "a chart above"}),
-    }
+    },
 )
 """A values file."""
 

@@ -44,7 +44,9 @@ def expected(given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str
 
 
 def rendered(helm: Helm, given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
-    return keyed(without_keep(document) for document in documents(helm.rendered({**PULLABLE, **given_values}, namespace)))
+    return keyed(
+        without_keep(document) for document in documents(helm.rendered({**PULLABLE, **given_values}, namespace))
+    )
 
 
 def without_keep(manifest: dict[str, Any]) -> dict[str, Any]:
