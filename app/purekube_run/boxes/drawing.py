@@ -1,4 +1,4 @@
-"""The graph of a box as Mermaid or DOT: what waits for what, each edge with the line that made it."""
+"""The graph of a box as Mermaid or DOT: the dependencies of its resources, each edge with the line that caused it."""
 
 import re
 from collections.abc import Iterator

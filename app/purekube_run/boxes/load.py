@@ -25,7 +25,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 @attrs.frozen(eq=False)
 class LoadedBox:
-    """One file with all that was found in it."""
+    """One file, its box, and all problems found in it."""
 
     file: str
     examination: Examination
@@ -33,7 +33,7 @@ class LoadedBox:
     crd: CrdVersions | None = None
     places: Places = attrs.field(factory=NoPlaces)
     schemas: Schemas | None = None
-    """Every kind that was known."""
+    """The schemas of every kind that was known; None if the file could not be read."""
 
     @property
     def box(self) -> Box | None:
@@ -67,7 +67,7 @@ def load_boxes(
 
 
 def amount(number: int, what: str) -> str:
-    """Return so many of a thing in words: `1 problem`, `2 problems`."""
+    """Return a count with its noun: `1 problem`, `2 problems`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -94,7 +94,7 @@ def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
-    """Return the boxes to run. Raises CommandError with the problems of the first that cannot run."""
+    """Return the boxes, all free of problems. Raises CommandError with the problems of the first bad one."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
@@ -105,14 +105,14 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box of a file with everything that is wrong. Raises CommandError if there is no such file."""
+    """Return the box of a file with all its problems. Raises CommandError if there is no such file."""
     return load_text(file, read_text(file), known)
 
 
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box of a text as if it were in `file`, next to further texts, given by their names."""
+    """Return the box in a text as if it were in `file`, next to files with the given texts, by name."""
     try:
         documents = documents_of(file, text)
     except UnreadableFile as error:
@@ -206,7 +206,7 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs of files and folders, of all kinds or of those among `words`. Raises CommandError.
+    """Yield the CRDs in files and folders; with `words`, only of kinds that these words name. Raises CommandError.
 
     A folder may hold those of a whole cluster: kinds that no box mentions are not parsed.
     """

@@ -1,7 +1,8 @@
-"""Watches of children and externals as the ServiceAccounts that parents name: a change wakes its parent (RUN-12).
+"""Watches of children and externals, as the ServiceAccounts that parents name: a change wakes the parent (RUN-12).
 
-Only metadata is watched: the objects that a decision needs are read live, as its account. What an account may not
-watch, and objects of accounts beyond the first `most` of a namespace, are seen at the next resync of their parent.
+Only metadata is watched: the objects that a decision needs are read live, as the parent's account. Objects that an
+account may not watch, and objects of accounts beyond the first `most` of a namespace, are seen at the next resync of
+their parent.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +34,7 @@ class AccountWatches:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
-        """Record which account a parent names; None if it names none, or is gone."""
+        """Record which account a parent names; None if it names none, or is deleted."""
         if account == self._named.get(parent):
             return
         if account is None:

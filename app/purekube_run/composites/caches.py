@@ -71,14 +71,14 @@ def slim_child(manifest: Manifest) -> Manifest:
 
 
 def slim_secret(manifest: Manifest) -> Manifest:
-    """Return a Secret without its data, if only its existence matters: so the data stays out of memory."""
+    """Return a Secret without its data, for composites that only need to know of its existence."""
     return {key: value for key, value in slim_child(manifest).items() if key not in ("data", "stringData")}
 
 
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield one informer per kind, or per kind and namespace if only these `namespaces` are watched.
+    """Yield the informers of a composite: one per kind, or one per kind and namespace if it watches some `namespaces`.
 
     None is added later, since the kinds are known from the start.
     """
@@ -154,7 +154,9 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of an account that wake parents: metadata of children and externals in its namespace."""
+    """Yield the informers that act as an account and wake parents: metadata of children and externals in its
+    namespace.
+    """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))
     for kind in dict.fromkeys((*selectors, *(external.kind for external in near))):

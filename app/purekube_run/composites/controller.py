@@ -35,10 +35,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The observation of the parents of one composite, from caches, and the changes that concern each (PH-6).
+    """The reads of the parents of one composite from its caches, and the changes that wake each parent (PH-6).
 
-    `informers` are of its own kind and of its children, `externals` of what it reads, `shared` of definitions and
-    namespaces.
+    `informers` are of its own kind and of its children, `externals` of the objects that it reads, `shared` of
+    definitions and namespaces.
     """
 
     composite: Composite
@@ -180,7 +180,9 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the namespaces that let a parent's namespace in, if the composite uses that."""
+        """Return the namespaces that admit children of this parent's namespace; none unless the composite computes
+        namespaces.
+        """
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
@@ -203,8 +205,8 @@ class CompositeReconciler:
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents in a Namespace whose labels may have changed, and in those that its annotation lets in or
-        did.
+        """Yield the parents in a Namespace whose labels may have changed, and the parents that its annotation admits
+        or did.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:

@@ -28,6 +28,6 @@ def composite_reconcilers(
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
-    """Raise CommandError if two would write the statuses of one kind; `others` write some too."""
+    """Raise CommandError if two controllers would write the statuses of one kind; `others` are further writers."""
     if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(refusals))

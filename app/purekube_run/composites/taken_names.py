@@ -1,4 +1,4 @@
-"""Watches on foreign objects with a name that a composite wants: no cache by label holds them (PH-2).
+"""Watches on foreign objects with a name that a composite needs: no cache by label holds them (PH-2).
 
 A parent with `NameTaken` waits until the other object is deleted, or labelled to be adopted. Each such object has a
 watch of its own, as many as `most`; other parents wait for their resync.

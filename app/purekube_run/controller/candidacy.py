@@ -20,7 +20,7 @@ Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
 
 @attrs.frozen
 class Candidacy:
-    """A candidacy for one Lease. Without a `name` a process calls itself as its machine is called."""
+    """A candidacy for one Lease. Without a `name` the machine's name identifies the process."""
 
     namespace: str
     lease: str
@@ -32,7 +32,7 @@ class Candidacy:
 
 @asynccontextmanager
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
-    """Be a candidate while the block runs, and release the Lease after it.
+    """Take part in the election while the block runs, and release the Lease after it.
 
     A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
     """

@@ -86,7 +86,7 @@ class Work(Protocol):
         ...
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Let the changes of further informers enqueue keys."""
+        """Enqueue keys for the changes of these informers, too."""
         ...
 
 
@@ -95,7 +95,7 @@ Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
 
 
 async def at_any_time() -> None:
-    """Return at once: nothing has to come first."""
+    """Return at once: the default for controllers that wait for no cache."""
 
 
 @attrs.frozen(eq=False)

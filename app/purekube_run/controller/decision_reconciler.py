@@ -15,7 +15,7 @@ from purekube_run.controller.live_rereads import LiveRereads
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
-    """Return an empty result, for an object that the cache does not hold any more."""
+    """Return an empty result, for an object that the cache no longer holds."""
     return ReconcileResult()
 
 
@@ -23,10 +23,10 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 class DecisionReconciler(Generic[S, V]):
     """The reconcile of one kind by its `rules`.
 
-    `read` returns the object in its structured form, None to leave it alone. `observe` may raise errors of the port.
-    `is_under_way` decides from the object before the pass and the result whether something is in progress; after
-    minutes in progress, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the
-    cache does not hold, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
+    `read` returns the object in its structured form, None to ignore it. `observe` may raise errors of the port.
+    `is_under_way` decides from the object before the pass and the result whether work is in progress; after minutes in
+    progress, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the cache does
+    not hold, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
     """
 
     rules: PassRules[S, V]
@@ -42,7 +42,7 @@ class DecisionReconciler(Generic[S, V]):
     is_backlogged: Callable[[], bool] = lambda: False
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Observe, decide, execute, once. Raises errors of the port from live reads only."""
+        """Run one pass over the object: observe, decide, execute. Raises errors of the port from live reads only."""
         if stored is None:
             self.net.forget(key)
             return await self.absent(key)

@@ -49,7 +49,7 @@ def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange
 
 
 def is_established(definition: Manifest) -> bool:
-    """Return whether the API server reports that it serves the definition's kind."""
+    """Report whether the API server serves the definition's kind."""
     conditions = get_path(definition, "status", "conditions") or ()
     return any(
         get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
@@ -58,7 +58,7 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Return whether a kind is served by its definition, since its informer starts a moment later (REC-12)."""
+    """Report whether a kind is served, judged by its definition, since its informer starts a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 

@@ -53,7 +53,7 @@ class LeaseLost(CommandError):
 
 @attrs.define
 class Fence:
-    """A gate that lets writes pass while the lease is held. `monotonic` also counts while the machine sleeps."""
+    """The guard that lets writes pass while the lease is held. `monotonic` also counts while the machine sleeps."""
 
     monotonic: Callable[[], float] = machine_seconds
     until: float = attrs.field(default=float("-inf"), init=False)
@@ -132,7 +132,7 @@ class Elector:
         self._ended.set()
 
     async def release(self) -> None:
-        """Close the fence, give up the lease, and return once that is done. No key may be processed any more."""
+        """Stop writing, give up the lease, and return once that is done. No key may be in processing any more."""
         self._stopping.set()
         await self._ended.wait()
 

@@ -46,13 +46,13 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Note that an event reached the informer."""
+        """Record that an event reached the informer."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Note a command that may take a while, and set the patience for it."""
+        """Record a command that may take a while, and how long it may take."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return a general remedy for a process whose roles no command prints."""
+    """Return a general remedy, for a process whose roles no command prints."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -109,7 +109,7 @@ class InformerCounters:
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log that a relist begins; after a quiet stream that is usual on an idle cluster."""
+        """Count and log the start of a relist; after a quiet stream that is usual on an idle cluster."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing anew", kind=self.kind.kind, cause=cause.value)
@@ -134,22 +134,22 @@ class InformerCounters:
             _log.warning("informer trouble", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch begins again although nothing is known to be wrong."""
+        """Log that a watch begins again although no fault is known."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that the port may not raise: in full, once until it is over."""
+        """Log an exception that the port may not raise; in full only once, until the fault has ended."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """Log that a trouble is over: the server answers with objects."""
+        """Log the end of a fault: the server answers with objects."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """Count a handler that raised, a defect; log it in full once for each object and fault."""
+        """Count a handler that raised, which is a defect; log it in full once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)

@@ -48,7 +48,7 @@ class Informers:
         return iter(self._runners.values())
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind that covers a namespace: its own, else that of all namespaces."""
+        """Return the informer of a kind that covers a namespace: one for that namespace, else the one for all."""
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
     def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
@@ -87,7 +87,7 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Return whether the cache holds a write of ours; kinds without an informer need no wait."""
+        """Report whether the cache holds a write of ours; writes of kinds without an informer need no wait."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
@@ -119,7 +119,7 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Store an object that this process has just written; if the outcome of the write is unknown, read it."""
+        """Store an object that this process has just written; if the outcome of the write is unknown, read it live."""
         runner = self.find(ref.kind, ref.namespace)
         if runner is None:
             return

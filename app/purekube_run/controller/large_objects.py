@@ -1,4 +1,4 @@
-"""A turn for passes on objects that are cached as outlines: decoded, each may take fifty times its size (RUN-11)."""
+"""Turns for passes on objects that are cached as outlines: decoded, each may take fifty times its size (RUN-11)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +11,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Release at the end of the block the turn that `LargeObjects` gave within it."""
+    """Run one pass in the block, and end its turn for large objects, if it took one."""
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -21,7 +21,7 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """The turn of the one pass that may hold objects read whole. Other passes wait until it has ended."""
+    """The turn for the one pass that may hold large objects whole. Other passes wait until it has ended."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()

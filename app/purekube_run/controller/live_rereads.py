@@ -18,7 +18,7 @@ from purekube.ports import Clock
 from purekube_run.controller.informers import Informers
 
 _RECONCILING: Final = "Reconciling"
-"""The condition that says that an object is in progress."""
+"""The condition that reports that an object is in progress."""
 
 _log = structlog.get_logger("operator")
 
@@ -33,7 +33,7 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects that a key waits for live into the caches, if it has been in progress for long.
+        """Read the objects that a key waits for live into the caches, if the key has been in progress for long.
 
         Never raises.
         """
@@ -65,7 +65,7 @@ class LiveRereads:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Return whether Reconciling is True in the status that a pass has written, else in the one before."""
+    """Report whether Reconciling is True in the status that a pass has written, else in the one before."""
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
     conditions = get_path(written, "status", "conditions") or ()

@@ -8,7 +8,7 @@ from purekube.ports import KubeApi
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """Return the object; None if it or its kind does not exist."""
+    """Return the object; None if it does not exist, or its kind is not served."""
     try:
         return await api.get(ref)
     except NotFound:
@@ -37,7 +37,7 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
     """Return the Leases of an operator's replicas: one, or with shards one per shard (RUN-13).
 
-    None: in all namespaces.
+    A `namespace` of None means all namespaces.
     """
     return tuple(
         lease

@@ -23,7 +23,7 @@ from purekube_run.controller.worker_pool import WorkerPool
 
 
 async def elected_at_once() -> None:
-    """Return at once: without an election, this process leads."""
+    """Return at once: without an election, this process may write from the start."""
 
 
 @attrs.frozen
@@ -75,12 +75,12 @@ class ControllerManager:
 
     @property
     def is_backlogged(self) -> bool:
-        """Report whether keys of more than background priority wait for a worker."""
+        """Report whether keys above background priority wait for a worker."""
         return any(runner.pool.is_backlogged for runner in self.runners)
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether every cache has synced and no key waits, not even for its time."""
+        """Report whether every cache has synced and no key waits, not even for a later time."""
         synced = all(informer.has_synced for informer in self.informers)
         return synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
@@ -103,19 +103,19 @@ class ControllerManager:
             await informer.wait_for_sync()
 
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
-        """Watch at once, work once `elected` returns, until cancelled."""
+        """Start watching at once, and working once `elected` returns, until cancelled."""
         async with anyio.create_task_group() as group:
             self.start(group, elected)
 
     def start(self, group: anyio.abc.TaskGroup, elected: Callable[[], Awaitable[None]]) -> None:
-        """Begin in `group` to watch, and to work once `elected` returns."""
+        """Start in `group`: watch at once, and work once `elected` returns."""
         for informer in self.informers:
             group.start_soon(informer.run, name=f"informer {informer.kind.kind}")
         for runner in self.runners:
             group.start_soon(runner.run, elected, name=runner.name)
 
     async def finish(self) -> None:
-        """Begin no further work, and wait for the work in progress; the end of the grace period cancels it (RUN-4)."""
+        """Start no further work, and wait for the work in progress; the end of the grace period cancels it (RUN-4)."""
         async with anyio.create_task_group() as group:
             for runner in self.runners:
                 group.start_soon(runner.pool.finish)

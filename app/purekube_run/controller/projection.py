@@ -10,9 +10,9 @@ from purekube.controller.informer.store import without_managed_fields
 def projected(
     paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
 ) -> Callable[[Manifest], Manifest]:
-    """Return a function that keeps only the fields at `paths` (an empty path: all) and the metadata of `identity`.
+    """Return a function that keeps only the fields at `paths` (an empty path: all fields) and some metadata.
 
-    An `identity` of None keeps all metadata except managedFields.
+    `identity` names the metadata; None keeps all metadata except managedFields.
     """
     desired = [*dict.fromkeys(paths)]
     if () in desired:

@@ -1,4 +1,4 @@
-"""One controller at work: its changes, its queue, its workers, its resync, and reports on what stopped a pass."""
+"""One running controller: its changes, queue, workers and resync, and reports on passes that an error stopped."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -47,7 +47,7 @@ class ManagerOptions:
 
 
 class Runner:
-    """A controller at work on `api`. A standby keeps no keys, which would only pile up: a leader begins with all."""
+    """A running controller on `api`. A standby keeps no keys, which would only pile up: a leader begins with all."""
 
     def __init__(
         self, controller: Controller, api: KubeApi, clock: Clock, events: EventSink, options: ManagerOptions
@@ -101,7 +101,7 @@ class Runner:
             self.pool.enqueue(key, priority=priority)
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Let the changes of these informers enqueue keys."""
+        """Enqueue keys for the changes of these informers, too."""
         handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
 
         def wake(change: CacheChange) -> None:

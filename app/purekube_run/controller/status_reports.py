@@ -92,7 +92,7 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report a status that was refused, once for each holder; forget it when one was written."""
+        """Report a conflict about the status, once for each holder; forget it when a status was written."""
         if not isinstance(result.error, Conflict):
             if result.error is None:
                 self._conflicts.pop(key, None)
@@ -105,9 +105,9 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Return whether the object is left alone since another controller writes its status, and report that once.
+        """Report whether another controller writes the object's status, so that it is left alone; emit one Event then.
 
-        A deletion is never left to another.
+        A deletion is never left to another controller.
         """
         writer = self.controller.writer
         if not writer.yields or not other_writer(writer.owner, stored.manifest):

@@ -12,7 +12,7 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an error of the core; any other exception is a defect, wrapped in Permanent for the caller to log."""
+    """Return an error of the core as it is; wrap any other exception, a defect, in Permanent for the caller to log."""
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")
@@ -21,7 +21,7 @@ def as_operator_error(error: Exception) -> OperatorError:
 
 
 async def close(stream: AsyncIterator[WatchEvent]) -> None:
-    """Close the stream and its connection even while being cancelled."""
+    """Close the stream and its connection, even during a cancellation."""
     if isinstance(stream, AsyncGenerator):
         with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
             await stream.aclose()

@@ -132,7 +132,7 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record a write as soon as it is made, so that even a reconcile that fails later is guarded."""
+        """Record a write as soon as it is made, so that it is known even if the reconcile fails later."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -168,12 +168,12 @@ class WorkerPool:
 
     @property
     def has_keys(self) -> bool:
-        """Report whether any key is waiting, also for its time, or being reconciled."""
+        """Report whether any key waits, now or for a later time, or is being reconciled."""
         stats = self._queue.stats
         return bool(stats.delayed or stats.processing or any(stats.ready.values()))
 
     def due_in(self, key: ObjectRef) -> float | None:
-        """Return the seconds until a key is reconciled in any case; None if it is not."""
+        """Return the seconds until a key's scheduled reconcile; None if it has none."""
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:

@@ -59,15 +59,15 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """Count a key that waits until the cache has seen its writes."""
+        """Count a key that waits because the cache has not seen its writes."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a key that stopped waiting for the cache, and reads live."""
+        """Count a key that gave up waiting for the cache, and reads live."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """Count an attempt that ended; times are monotonic seconds, `waited` those in the queue before it."""
+        """Count an attempt that ended; times are monotonic seconds, `waited` the seconds in the queue before it."""
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
         self._observer.reconciled(

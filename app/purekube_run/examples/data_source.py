@@ -1,4 +1,4 @@
-"""Choices that determine which example is drawn: by a seed for `box test`, by Hypothesis for a property."""
+"""Sources of the choices by which an example is drawn: a seed for `box test`, Hypothesis for a property."""
 
 from collections.abc import Sequence
 from random import Random
@@ -15,11 +15,11 @@ class DataSource(Protocol):
     """The source of every choice that drawing an example needs."""
 
     def integer(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both included. The simplest is `low`."""
+        """Return a whole number from `low` to `high`, both included. The simplest result is `low`."""
         ...
 
     def chance(self, chance: float) -> bool:
-        """Return True with about this chance. The simplest is False."""
+        """Return True with about this probability. The simplest result is False."""
         ...
 
 
@@ -43,7 +43,7 @@ class SimplestData:
     """A `DataSource` that makes the simplest choice each time."""
 
     def integer(self, low: int, high: int) -> int:
-        """Return the least."""
+        """Return `low`."""
         return low
 
     def chance(self, chance: float) -> bool:
@@ -52,17 +52,17 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a separate chooser that follows from one choice, for draws that would need hundreds."""
+    """Return a source that is seeded by one choice, for draws that would need hundreds."""
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()
 
 
 def one_of(choose: DataSource, options: Sequence[T]) -> T:
-    """Return one of several; the simplest is the first."""
+    """Return one of several options; the simplest is the first."""
     return options[choose.integer(0, len(options) - 1)]
 
 
 def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
-    """Return `count` different ones of the options."""
+    """Return `count` different options."""
     left = list(options)
     return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

@@ -55,7 +55,7 @@ def text_of_format(choose: DataSource, name: str) -> str | None:
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of a length from `least` to `most`; with `wide` sometimes a text that people seldom write."""
+    """Return a word of `least` to `most` letters; with `wide` sometimes an unusual text."""
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):

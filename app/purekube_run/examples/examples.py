@@ -34,12 +34,12 @@ _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The rules of a schema refuse every drawing. The text names the last refusal."""
+    """The error that the rules of a schema refuse every drawn value. The text names the last refusal."""
 
 
 @attrs.define
 class Examples:
-    """Drawing of objects of one schema. With `wide` also rarely written values: empty and odd texts, far numbers.
+    """Examples of objects of one schema. With `wide` also unusual values: empty and odd texts, extreme numbers.
 
     `fixed` are fields of `spec` that are given instead of drawn.
     """
@@ -61,7 +61,7 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object as a user might change it: some fields drawn again, added or left out, as rules allow."""
+        """Return the object as a user might change it: some fields drawn again, added or removed, as rules allow."""
         new = old
         for _ in range(self.choose.integer(1, 3)):
             changed = self._changed(self.schema, new, 0)

@@ -1,1 +1,1 @@
-"""The needs of every process: logs, signals, files, HTTP for untrusted clients, errors of commands."""
+"""Parts that every process needs: logs, signals, files, HTTP for untrusted clients, errors of commands."""

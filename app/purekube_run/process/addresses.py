@@ -6,7 +6,7 @@ from purekube_run.process.errors import USAGE, CommandError
 
 
 def parse_address(listen: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for anything else."""
+    """Return host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for anything else."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65535:

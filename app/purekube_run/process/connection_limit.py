@@ -1,4 +1,4 @@
-"""The places of one port: which connection gets one, and which loses its own (RUN-11).
+"""The connections of one port: which one gets a place, and which one loses its own (RUN-11).
 
 Pure: no sockets and no time. A connection's rank is its progress: least while its client does not read the answer,
 little until a whole request has come, low between two requests, higher while its request is answered. When places run
@@ -55,7 +55,7 @@ class ConnectionLimit:
         return iter(tuple(self._clients))
 
     def enter(self, client: Client) -> Client | None:
-        """Give a newcomer a place; return the client that has to leave for it, possibly the newcomer, or None."""
+        """Give a newcomer a place; return the client that must leave for it, possibly the newcomer itself, or None."""
         leaving = None
         if len(self._clients) >= self._total:
             leaving = self._outnumbered(self._first_to_leave(), client)
@@ -65,7 +65,7 @@ class ConnectionLimit:
         return leaving
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
-        """Note how far a client has come; return the client that has to leave for it, if any."""
+        """Record a client's progress; return the client that must leave for it, if any."""
         if client not in self._clients:
             return None
         self.forget(client)
@@ -77,7 +77,7 @@ class ConnectionLimit:
         return self._cheapest(ConnectionStage.BUSY) if busy > self._most_busy else None
 
     def forget(self, client: Client) -> None:
-        """Free the place of a client that is gone."""
+        """Free the place of a client that has disconnected."""
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
@@ -98,7 +98,9 @@ class ConnectionLimit:
 
 
 def address_of(peer: object) -> str:
-    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of it one host's."""
+    """Return the address that a peer counts under: an IPv4 address, or the /64 of an IPv6 address, which one host may
+    own.
+    """
     host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
     try:
         parsed = ip_address(host)

@@ -7,5 +7,5 @@ class SystemEntropy:
     """`Entropy` of the machine it runs on."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return so many random characters of `alphabet`."""
+        """Return `length` random characters of `alphabet`."""
         return "".join(secrets.choice(alphabet) for _ in range(length))

@@ -6,7 +6,7 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """Ends the command. `message` is one line, free of secrets; `status` is the exit status."""
+    """The error that ends a command. `message` is one line, free of secrets; `status` is the exit status."""
 
     def __init__(self, message: str, *, status: int = FAILURE) -> None:
         super().__init__(message)

@@ -6,7 +6,9 @@ from purekube_run.process.errors import CommandError
 
 
 def read_text(option: str, file: Path) -> str:
-    """Return the text of `file` without surrounding white space. Raises CommandError, which shows nothing of it."""
+    """Return the text of `file` without surrounding white space. Raises CommandError, whose message contains none of
+    it.
+    """
     try:
         text = file.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:

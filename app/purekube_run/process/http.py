@@ -1,4 +1,4 @@
-"""HTTP for any client that can connect: probes, metrics and webhooks, of which no client can deprive others (RUN-11).
+"""HTTP for untrusted clients: probes, metrics and webhooks, of which no client can deprive others (RUN-11).
 
 Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. The
 number of open connections is limited; `places` decides which one is closed for a new one. So a flood of connections

@@ -44,7 +44,7 @@ class Logs:
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on; if lines are for people, log them once."""
+        """Add these fields to every line from now on; on a terminal, log them once instead."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)

@@ -1,4 +1,4 @@
-"""The machine that a process runs on, as far as the process depends on it: clocks, randomness, name.
+"""The machine that a process runs on: clocks, randomness, name.
 
 `run` uses the real one. A simulation gives each replica its own, so that a run is a function of its seed (SIM-3).
 """

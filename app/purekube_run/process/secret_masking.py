@@ -1,7 +1,7 @@
 """The secrets that this process holds, and their removal from texts.
 
-Rules find what looks like a secret (`purekube.apimachinery.secret_material`). Secrets that the process itself
-holds are known exactly: each is masked wherever it occurs, whatever it looks like.
+Rules find texts that look like a secret (`purekube.apimachinery.secret_material`). Secrets that the process itself
+holds are known exactly: each is masked wherever it occurs.
 """
 
 import base64
@@ -24,7 +24,7 @@ class SecretMask:
         return f"SecretMask({len(self._texts)} texts)"
 
     def add(self, *secrets: str | bytes | None) -> None:
-        """Hide these too, as they are and as a Secret or a basic credential encodes them (base64)."""
+        """Mask these texts from now on, as they are and as a Secret or a basic credential encodes them (base64)."""
         texts = set(self._texts)
         for secret in secrets:
             raw = secret.encode() if isinstance(secret, str) else secret or b""

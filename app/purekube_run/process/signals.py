@@ -1,4 +1,4 @@
-"""Running of work until it ends or a signal comes."""
+"""Running work until it ends or a signal arrives."""
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -36,7 +36,7 @@ def run_until_stopped(
 ) -> None:
     """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
 
-    `stopping` is called when the signal comes, before anything ends. A second signal ends the process at once. Raises
+    `stopping` is called when the signal arrives, before any work ends. A second signal ends the process at once. Raises
     CommandError if work had to be cancelled, and if the address `listen` cannot be bound.
     """
 

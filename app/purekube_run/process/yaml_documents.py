@@ -142,7 +142,8 @@ def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
 
 
 def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
-    """Yield each document as its node, which knows its lines, with the function that makes values of its scalars.
+    """Yield each document as its node, which knows its lines, with the function that constructs values from its
+    scalars.
 
     Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """

@@ -1,7 +1,7 @@
 """Calls of user code: in a task of their own, within a time limit, with every exception contained.
 
 Code that cancels itself, or passes on the cancellation of something it awaited, would otherwise cancel the worker, and
-with it all others. A call is over when its task is: no part of it runs on during the next one.
+with it all others. A call has ended when its task has: no part of it runs on during the next one.
 """
 
 import asyncio

@@ -41,7 +41,7 @@ ControllerFactory: TypeAlias = Callable[[KubeApi], AnyController]
 """A function that makes a controller with the API that it requires."""
 
 GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFactory
-"""A controller, or what makes one: its class, or a function."""
+"""A controller, its class, or a function that returns one."""
 
 
 def python_reconcilers(
@@ -51,7 +51,7 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the passes of each controller, on caches that they share; `api` is given to those that require it.
+    """Return the passes of each controller, on caches that they share; controllers that require an API get `api`.
 
     Raises CommandError for controllers that cannot run together.
     """
@@ -109,10 +109,10 @@ def _writer(controller: AnyController) -> Writer:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return a controller, with an API for its declared verbs if it requires one.
+    """Return the controller; construct it with an API for its declared verbs if it requires one.
 
-    Making a controller already needs the API, so its verbs are declared afterwards. Raises CommandError if no
-    controller can be made.
+    Constructing a controller already needs the API, so its verbs are declared afterwards. Raises CommandError if no
+    controller can be constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)
@@ -143,7 +143,7 @@ def _name(given: Any) -> str:
 
 
 def refuse_problems(controllers: Sequence[AnyController]) -> None:
-    """Raise CommandError with every reason why these cannot run together."""
+    """Raise CommandError with every reason why these controllers cannot run together."""
     problems = controller_problems(controllers)
     if problems:
         raise CommandError("\n".join(problems))

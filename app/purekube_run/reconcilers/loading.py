@@ -1,7 +1,7 @@
 """Controllers by name: of installed packages by entry point, of a module by `module:attribute` (PH-7).
 
 A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as `shops =
-"shops:shop"`. A name refers to a reconciler or watcher, a class or function that makes one, or a list of these.
+"shops:shop"`. A name refers to a reconciler or watcher, a class or function that returns one, or a list of these.
 """
 
 import importlib
@@ -32,7 +32,7 @@ GROUP: Final = "vworkspace.controllers"
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers that some names refer to: pure reconcilers, and effectful controllers or what makes them.
+    """The controllers that some names refer to: pure reconcilers, and effectful controllers or their factories.
 
     `made` are the effectful ones, made without an API, to inspect them before they run.
     """
@@ -63,7 +63,7 @@ class LoadedControllers:
 
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
-        """The kinds that the controllers define by classes, each once, with the name of the first controller of it."""
+        """The kinds that the controllers define by classes, each once, with the name of its first controller."""
         found = [(pure_reconciler.kind, pure_reconciler.name) for pure_reconciler in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
@@ -78,7 +78,7 @@ def installed() -> tuple[EntryPoint, ...]:
 
 
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
-    """Return the controllers that the names refer to.
+    """Import the controllers that the names refer to.
 
     Raises CommandError for one that is not found, that cannot be imported or is no controller, and for some that cannot
     run together.

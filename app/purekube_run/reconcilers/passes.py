@@ -1,7 +1,7 @@
-"""The passes of one controller over its objects: the machine of the core decides, this executes (PH-7).
+"""The passes of one controller over its objects: the machine of the core decides each step, this module executes it.
 
-A pass writes missing finalizers, makes at most one call, and writes its outcome. It raises nothing: refusals of the API
-server are in its result, and an exception of the controller is an outcome like any other.
+A pass writes missing finalizers, makes at most one call, and writes its outcome (PH-7). It raises nothing: refusals of
+the API server are in its result, and an exception of the controller is an outcome like any other.
 """
 
 from collections.abc import Awaitable
@@ -74,9 +74,9 @@ _MOST_TRIES: Final = 3
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
-    """Return the rules of its objects' lives.
+    """Return the rules of the controller's objects.
 
-    A watcher has a second finalizer, for objects it has not been called for.
+    A watcher has a second finalizer, for objects that it has not been called for.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
@@ -98,7 +98,7 @@ class _Pass:
     came: Consequences | None = None
 
     def record(self, verb: str, answer: Manifest) -> None:
-        """Remember a write of the object, and the copy that the server returned."""
+        """Record a write of the object, and the copy that the server returned."""
         self.manifest = answer
         version = str(metadata(answer).get("resourceVersion", ""))
         self.executed.append((verb, self.key))
@@ -143,7 +143,7 @@ class ControllerPasses:
         self.rules = self.pending_events.rules
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Do the next step for an object. Raises no error of the API server or of the controller."""
+        """Take the next step for an object. Raises no error of the API server or of the controller."""
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
         if key in self.pending_events.vanished:

@@ -31,7 +31,7 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The changes by object, and the last states of objects that vanished."""
+    """The pending changes by object, and the last states of objects that vanished."""
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
         self._controller = controller
@@ -129,19 +129,19 @@ class PendingEvents:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> PendingEvent:
-        """Return what had happened to the object when the pass began."""
+        """Return the changes to the object before the pass began."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
-        """Return what has happened to the object, and forget it, since a call for it is made now."""
+        """Return the changes to the object, and forget them, since a call for them is made now."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
-        """Restore it after a call that failed."""
+        """Restore the changes to an object after a call that failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:
-        """Forget an object that is gone."""
+        """Forget an object that was deleted."""
         self.lives.pop(key, None)
         for kept in (self._arrived, self._own, self._kept):
             kept.pop(key, None)

@@ -1,7 +1,7 @@
-"""The rights of a controller: what it declared, and no more (RUN-7).
+"""The rights of a controller: those that it declared, and no more (RUN-7).
 
-A role is printed from the declaration, so this already refuses a call that is not declared: with the name of the
-missing class attribute, and in tests too, where no role applies.
+A role is printed from the declaration, so this layer refuses undeclared calls first: with the name of the missing class
+attribute, and in tests too, where no role applies.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEve
 from purekube.ports.kube_api import left_of
 
 ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=None)
-"""The recorder of writes for the pass that a call belongs to, also in the tasks that the call starts."""
+"""The function that records writes for the pass of a call, also in the tasks that the call starts."""
 
 
 class DeclaredRights:
@@ -30,7 +30,7 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Pass on what is declared. Raises Forbidden for everything else."""
+        """Send a declared request. Raises Forbidden for any other."""
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()

@@ -39,7 +39,7 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the index of a controller's objects by the objects they refer to."""
+    """Return the name of the index that finds a controller's objects by the objects they refer to."""
     return f"{name_of(controller)}/refers"
 
 

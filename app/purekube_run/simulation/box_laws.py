@@ -61,7 +61,7 @@ _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
 
 @attrs.frozen
 class Broken:
-    """A broken law: on which object, and what happened. `number` and the seed reproduce it."""
+    """A broken law: the object, and what happened. `number` and the seed reproduce it."""
 
     law: str
     number: int
@@ -71,7 +71,7 @@ class Broken:
 
 
 class BrokenLaw(Exception):
-    """A broken law: what was observed, and what happened before."""
+    """The error that a law is broken: what was observed, and what happened before."""
 
     def __init__(self, law: str, told: str, world: MemoryCluster) -> None:
         super().__init__(law)
@@ -114,7 +114,7 @@ def _schema(box: Box) -> Schema:
 
 
 def hold_laws(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
-    """Try all laws on one object; `random` decides which faults occur. Raises LawBroken."""
+    """Check all laws on one object; `random` decides which faults occur. Raises BrokenLaw."""
     with _world(box, definitions) as straight, _world(box, definitions) as troubled:
         ref = _given(straight, example)
         _settled(straight, ref)

@@ -1,4 +1,4 @@
-"""A world for one box: its controller is at work as `box run` runs it, with simulated workloads, without latency."""
+"""A world for one box: its controller runs as in `box run`, with simulated workloads, without latency."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypedDict
@@ -41,7 +41,7 @@ class _Simulated(TypedDict):
 
 
 def simulated_for(box: Box) -> _Simulated:
-    """Return what of a cluster is simulated for a box: the controllers of its kinds, its conversions."""
+    """Return the parts of a cluster that are simulated for a box: the controllers of its kinds, its conversions."""
     kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
     makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
     converter = converter_of(box)
@@ -82,12 +82,14 @@ def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> Obje
 
 
 def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
-    """Return every object of a kind that a box makes."""
+    """Return every object of the kinds that a box creates."""
     return {ref_of(live, kind): live for kind in child_kinds(box) for live in cluster.objects(kind)}
 
 
 class BoxWorld(World):
-    """One cluster with one box, for a `with` block. `timeline` records what the box's controller did, and when."""
+    """One cluster with one box, for a `with` block. `timeline` records the actions of the box's controller with their
+    times.
+    """
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class BoxWorld(World):
         self.add(self._replica)
 
     def set_faults(self, schedule: Schedule) -> None:
-        """Let the calls of the box's controller fail by a schedule from now on; `calm` is none."""
+        """Let the calls of the box's controller fail by a schedule from now on; `calm` ends all faults."""
         self._replica.schedule = schedule
 
     def _concluded(self, ref: ObjectRef, result: ReconcileResult) -> None:
@@ -150,7 +152,7 @@ class BoxWorld(World):
         return composite_of(self.box).read(run_sync(self.admin.get(ref)))
 
     def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
-        """Return whether an external with this content would count as ready."""
+        """Report whether an external with this content would count as ready."""
         names = {external.id: manifest}
         try:
             return all(condition.holds(names) for condition in external.ready)
@@ -160,13 +162,13 @@ class BoxWorld(World):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until an object is requeued in any case; None if it is not."""
+        """Return the seconds until an object's scheduled pass; None if it has none."""
         manager = self._replica.manager
         pools = () if manager is None else manager.worker_pools.values()
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)
 
     def reconcile(self, ref: ObjectRef) -> None:
-        """Request a pass, and let everything happen that is due at this moment. Raises WorldHotLoop."""
+        """Request a pass, and run everything that is due at this moment. Raises WorldHotLoop."""
         if self._replica.manager is not None:
             self._replica.manager.enqueue(composite_of(self.box).controller, ref)
         self.run(0)

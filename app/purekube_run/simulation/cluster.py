@@ -39,7 +39,7 @@ _CONVERSION: Final = {
 
 
 class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names the controllers that work in it, `flux` is how Flux behaves.
+    """One cluster. `now` is its time, `simulated` names its simulated controllers, `flux` is the behaviour of Flux.
 
     `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
     """
@@ -74,17 +74,17 @@ class MemoryCluster:
         """The simulated controllers; `work` lets them do what is due."""
         self.timeline: list[str] = []
         self.namespace_labels: Mapping[str, str] = {}
-        """The labels of namespaces that are created because an object needs them."""
+        """The labels of namespaces that are created automatically."""
         self.makes_namespaces = True
-        """Whether a namespace is created because an object needs it."""
+        """True if a namespace is created when an object needs it."""
         self._simulated = tuple(simulated)
 
     def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
-        """Return the port for calls as the given user."""
+        """Return a client whose calls are made as the given user."""
         return InProcessKube(self.server, caller=Caller(user, agent=agent), sleep=sleep)
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create CRDs, and those of the simulated controllers that are still missing then."""
+        """Create the CRDs, then the CRDs of the simulated controllers that are still missing."""
         for definition in definitions:
             self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
         flux = () if self.flux is None else flux_crds()

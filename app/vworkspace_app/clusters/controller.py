@@ -1,4 +1,5 @@
-"""The Cluster controller: writes what the operator knows of itself to the Cluster object of its id (RES-3, PULL-5).
+"""The Cluster controller, which writes the operator's report on itself to the Cluster object of its id (RES-3,
+PULL-5).
 
 The object is created at the start if there is none and either the control plane's URL is known or no agent needs one
 (SEE-4). If a user deletes it afterwards, it is not created again before the next start.
@@ -177,7 +178,7 @@ class ClusterReconciler:
         return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
     def keys(self) -> Iterable[ObjectRef]:
-        """Return every Cluster object of our id; the one to create if there is none."""
+        """Return every Cluster object of our id; if there is none, the reference of the one to create."""
         ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 

@@ -1,4 +1,4 @@
-"""`box check`: report everything that is wrong with boxes, at once."""
+"""`box check`: report every problem of boxes at once."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -98,7 +98,7 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return who enforces rules, defaults and versions (the CRD or the webhook); empty if the box has none."""
+    """Return which component enforces rules, defaults and versions (CRD or webhook); empty if the box has none."""
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)

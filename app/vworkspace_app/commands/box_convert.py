@@ -58,7 +58,7 @@ class ConvertedFile:
 
 
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
-    """Convert a file into everything it becomes. Raises CommandError for a file that cannot be read, or one it names.
+    """Convert a file, and return all results. Raises CommandError for a file that cannot be read, or one it names.
 
     `crds` define further kinds. `trusting`: authors of parents may decide what expressions of the original let them
     decide.

@@ -97,7 +97,9 @@ spec:
 
 
 def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
-    """Write both files and say so. Raises CommandError for names that no CRD takes, and for files that exist."""
+    """Write both files and print their names. Raises CommandError for names that no CRD accepts, and for existing
+    files.
+    """
     name = kind.lower()
     plural = plural or f"{name}s"
     for given, form in ((kind, KIND), (group, GROUP), (plural, PLURAL)):

@@ -32,9 +32,9 @@ def render_rbac(
     former: Sequence[str] = (),
     for_account: str = "",
 ) -> str:
-    """Return the roles of a box, or those for the prune of kinds that an earlier file named. Raises CommandError.
+    """Return the roles of a box, or the roles to prune kinds that an earlier file named. Raises CommandError.
 
-    `for_account`: those of a ServiceAccount that acts for objects, by namespace and name.
+    `for_account`: the roles of a ServiceAccount that acts for objects, by namespace and name.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -73,7 +73,7 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """Return the CRD of a box's kind with the rules that a CRD can hold, or everything else. Raises CommandError."""
+    """Return the CRD of a box's kind with its possible rules, or all other manifests. Raises CommandError."""
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)
     if not trust.is_given and (duties.versions if crds_only else duties):

@@ -26,7 +26,7 @@ def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Warn of boxes that need webhooks if none are served: nothing enforces their versions, rules and defaults then."""
+    """Print a warning for boxes that need webhooks if none are served: nothing enforces their rules then."""
     if settings.webhook_listen:
         return
     for box in boxes:
@@ -36,7 +36,7 @@ def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
 
 
 def warn_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
-    """Warn of kinds whose versions are not converted because no webhooks are served."""
+    """Print a warning for kinds whose versions are not converted because no webhooks are served."""
     for one in () if settings.webhook_listen else converters:
         told = f"conversion of {', '.join(one.spokes)}"
         remedy = "give --webhook-listen and --webhook-certificates"

@@ -19,7 +19,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
-    """Return the page of the jobs and events of `server`. Call it on the server's loop."""
+    """Return the page of the jobs and events of `server`. Must be called on the server's event loop."""
 
     def events() -> list[Any]:
         return [event for cluster in sorted(server.tokens.clusters()) for event in server.events_of(cluster)]

@@ -78,7 +78,7 @@ def text(found: Difference, *, colour: bool) -> str:
 
 
 def diff_line(found: Difference) -> str:
-    """Return a line that says what the operator would do after the change."""
+    """Return a line with what the operator would do after the change."""
     if found.changes[0].refused:
         return "the API server would not take it, so that nothing downstream would change"
     told = plan_output.summary(found.decision, found.afterwards, found.present)

@@ -29,9 +29,10 @@ def run_extensions(
     namespaces: Sequence[str] = (),
     starting: Mapping[str, object] = {},
 ) -> None:
-    """Run until a signal, composites in these namespaces or in all; the fields of `starting` are logged at the start.
+    """Run composites and controllers until a signal; the fields of `starting` are logged at the start.
 
-    Raises CommandError for a cluster that cannot be named and for certificates that cannot be used.
+    Composites work in the given namespaces, or in all. Raises CommandError for a cluster that cannot be named and for
+    certificates that cannot be used.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:

@@ -29,7 +29,7 @@ def module_of(project: str) -> str:
 
 
 def write_new(files: Mapping[Path, str]) -> None:
-    """Write all files and print their paths. Raises CommandError before writing anything if one exists."""
+    """Write all files and print their paths. Raises CommandError, before writing anything, if one exists."""
     if found := [path for path in files if path.exists()]:
         raise CommandError(f"{found[0]} exists: give --directory for another folder")
     for path, text in files.items():

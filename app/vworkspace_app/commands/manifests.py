@@ -50,7 +50,8 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """Return the CRDs, or the needs of the gated `namespaces`, or else the operator; with `rbac_only` only roles.
+    """Return the CRDs, or the objects that the managed `namespaces` need, or else the operator; with `rbac_only` only
+    roles.
 
     Raises CommandError.
     """
@@ -154,7 +155,7 @@ def _check_agent(options: InstallOptions, *, whole: bool) -> None:
 
 
 def chosen_settings(given: list[str]) -> dict[str, str]:
-    """Return the settings of `--setting`. Raises CommandError."""
+    """Return the settings given by `--setting`. Raises CommandError."""
     try:
         return read_settings(given)
     except ValueError as error:
@@ -162,7 +163,7 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 
 
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
-    """Return the labels of `--service-monitor-label`. Raises CommandError."""
+    """Return the labels given by `--service-monitor-label`. Raises CommandError."""
     if given and not asked:
         raise CommandError(
             "--service-monitor-label is for --service-monitor and --prometheus-rule: give one of them", status=USAGE

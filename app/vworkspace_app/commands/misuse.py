@@ -9,7 +9,7 @@ _PROGRAM: Final = "vworkspace-operator"
 
 
 def misuse(error: BaseException) -> str | None:
-    """Return one line that names the help to read; None for other errors."""
+    """Return one line that names the help to read, for an error of usage; None for other errors."""
     if not isinstance(error, CycloptsError):
         return None
     chain = " ".join((_PROGRAM, *(error.command_chain or ())))

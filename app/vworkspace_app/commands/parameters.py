@@ -41,5 +41,5 @@ CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certif
 
 
 def form_of(output: str) -> Format | None:
-    """Return the format of data; None for the text or the table that people read."""
+    """Return the format for data; None for the text or table for people."""
     return None if output in ("text", "table") else Format(output)

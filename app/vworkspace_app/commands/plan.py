@@ -55,7 +55,7 @@ class PlanRequest:
 
 @attrs.frozen
 class Planned:
-    """The text to print, its summary in a line, and whether anything is to be done or blocks the object.
+    """The text to print, its summary in a line, and whether a write is planned or the object is blocked.
 
     With an `output` of None the text is a diff.
     """

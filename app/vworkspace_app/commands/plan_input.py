@@ -28,7 +28,7 @@ _NO_UID = "00000000-0000-0000-0000-"
 
 
 def note(text: str) -> None:
-    """Print one line on standard error, about something that shaped the plan but is not part of it."""
+    """Print a line on standard error about a fact that shaped the plan but is not part of it."""
     if not _QUIET.get():
         print(f"note: {text}", file=sys.stderr)
 
@@ -51,7 +51,7 @@ def problem_lines(error: ValidationProblems) -> str:
 def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Manifest]:
     """Return the object to plan: the named one, else the only Operation, else the only ApplicationInstance.
 
-    Raises CommandError if there is none, and if several could be meant.
+    Raises CommandError if there is none, or if several are possible.
     """
     candidates = [
         (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
@@ -102,7 +102,7 @@ class InputDocuments:
         return cls(objects)
 
     def namespace(self, name: str) -> Manifest:
-        """Return that Namespace; if none was given, a gated one, with a note."""
+        """Return that Namespace; if none was given, a managed one, with a note."""
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace

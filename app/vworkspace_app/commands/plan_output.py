@@ -27,7 +27,7 @@ def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
-    """Return whether the object is Blocked, Stalled or Failed after the decision."""
+    """Report whether the object is Blocked, Stalled or Failed after the decision."""
     return any(True for _ in _obstacles(decision, present))
 
 

@@ -21,7 +21,7 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 
 
 class CommandContext(Protocol):
-    """The place where commands do their work."""
+    """The surroundings in which commands run."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         """Return the result of `work` on a connection. Raises what the connection and the work raise."""
@@ -48,7 +48,7 @@ class _Outside:
 
 _OUTSIDE: Final = _Outside()
 SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
-"""The place where the commands of this context work; unset, they use the real cluster and time."""
+"""The surroundings of the commands in this context; by default the real cluster and time."""
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE) -> T:
@@ -63,5 +63,5 @@ def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE)
 
 
 def now() -> datetime:
-    """Return the time that commands go by."""
+    """Return the present time of the surroundings."""
     return SITE.get(_OUTSIDE).now()

@@ -42,7 +42,7 @@ class SimulateRequest:
 
 
 def faults_named(names: str) -> tuple[str, ...]:
-    """Return the faults of `all`, `none` or a list of names. Raises CommandError for one that does not exist."""
+    """Return the faults for `all`, `none` or a list of names. Raises CommandError for an unknown name."""
     if names in ("all", "none"):
         return tuple(FAULTS) if names == "all" else ()
     chosen = tuple(name.strip() for name in names.split(","))

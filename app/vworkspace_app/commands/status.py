@@ -1,4 +1,4 @@
-"""`status`: show the state of everything that the operator manages, or of one object and what it created (SEE-1)."""
+"""`status`: show the state of everything that the operator manages, or of one object and its children (SEE-1)."""
 
 import sys
 from collections.abc import Mapping, Sequence

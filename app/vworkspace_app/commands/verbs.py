@@ -49,12 +49,7 @@ Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Its names
 
 
 def retry(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
-    """Ask for another try of an application that Flux has given up.
-
-    Example:
-
-        vworkspace-operator retry nextcloud-myteam
-    """
+    """Ask for another try of an application that Flux has given up."""
     _run("retry", name, namespace, kubeconfig)
 
 

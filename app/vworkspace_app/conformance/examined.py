@@ -19,7 +19,7 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """One cluster of the subject, and the jobs that this check has offered to it."""
+    """One cluster of the subject, with the jobs that one check has offered to it."""
 
     def __init__(self, subject: Subject, cluster_id: str, token: str) -> None:
         self.subject = subject
@@ -35,7 +35,7 @@ class Examined:
         return cls(subject, account.cluster_id, account.token)
 
     async def enqueue(self, **fields: Any) -> str:
-        """Offer a job; return its id."""
+        """Offer a job to the control plane; return its id."""
         key = f"conformance/{uuid.uuid4().hex}"
         job = {"kind": "apply", "payload": {"a": 1}, "idempotencyKey": key, **fields}
         job_id = await self.subject.enqueue(self.id, job)
@@ -68,7 +68,7 @@ def needs(*offers: Offer) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """A function that runs a check on the subject, or skips it."""
+    """Return a function that runs a check on the subject, or skips it."""
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

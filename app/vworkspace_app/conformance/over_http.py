@@ -59,7 +59,7 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """Everything with the admin API, only jobs with a command."""
+        """Return all capabilities with the admin API; only jobs with a command."""
         if self._admin is not None:
             return frozenset(Offer)
         return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
@@ -81,11 +81,11 @@ class HttpSubject:
         return control
 
     async def asked(self, method: str, path: str, token: str) -> RawAnswer:
-        """Send a request as the client would, and return its raw answer."""
+        """Send a request with only the given headers, and return its raw answer."""
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return a new cluster with the admin API, else the one given."""
+        """Return a new cluster if there is an admin API, else the one given."""
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
         made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")

@@ -50,7 +50,7 @@ class Account(Protocol):
 
 @attrs.frozen
 class RawAnswer:
-    """An answer, unparsed."""
+    """An HTTP answer before its body is parsed."""
 
     status: int
     content_type: str
@@ -58,7 +58,7 @@ class RawAnswer:
 
 
 class Subject(Protocol):
-    """A control plane. Only calls for what is in `offers` are made."""
+    """A control plane under examination. Only calls for capabilities in `offers` are made."""
 
     @property
     def offers(self) -> frozenset[Offer]:
@@ -70,7 +70,7 @@ class Subject(Protocol):
         ...
 
     async def asked(self, method: str, path: str, token: str) -> "RawAnswer":
-        """Send one request below `/api/agent/` with nothing but its headers, and return the raw answer."""
+        """Send one request below `/api/agent/` with only its own headers, and return the raw answer."""
         ...
 
     async def account(self) -> Account:

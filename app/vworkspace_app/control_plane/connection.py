@@ -1,4 +1,7 @@
-"""The view of the control plane that all queues share: whether it answers, and accepts our token (PULL-5, PULL-7)."""
+"""The state of the connection that all queues share: whether the control plane answers and accepts our token.
+
+Clauses: PULL-5, PULL-7.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -47,7 +50,7 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Perform the poll, whose outcome sets the state. Raises errors of the port, nothing else."""
+        """Send the poll, whose outcome sets the state. Raises errors of the port, nothing else."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -59,7 +62,7 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Perform `request`, once more if a rejected credential turns out to be outdated.
+        """Send `request`; send it again if the credential was rejected but has changed since.
 
         Raises errors of the port, and Unavailable for an exception that no port should raise.
         """

@@ -86,7 +86,7 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """Report the transitions of a changed object, unless an open job's status posts do."""
+        """Report the transitions of a changed object, unless an open job reports them."""
         if live is None:
             self._reported.pop(ref, None)
             return
@@ -99,7 +99,7 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record an object that exists when this process begins: the first snapshot reports it."""
+        """Record an object that existed before this process: the first snapshot reports it."""
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
@@ -121,7 +121,7 @@ class EventSender:
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
-        """Try at once: the credential changed, or the control plane is back."""
+        """Retry at once: the credential changed, or the control plane is back."""
         self._pace, self._not_before = RetryPace(), 0.0
         self._retry_now.set()
         self._wake()
@@ -146,14 +146,14 @@ class EventSender:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Let one batch through although the queue is held; return False if none is due."""
+        """Allow one batch although the queue is held; return False if none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
-        """Wait until nothing is left that may be sent, or a batch fails."""
+        """Wait until no event is left that may be sent, or a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 

@@ -1,12 +1,13 @@
-"""A gate that holds a queue while the control plane is away, so that it is sent in order afterwards (PULL-5)."""
+"""The hold on a queue while the control plane is away, so that queues are sent in order afterwards (PULL-5)."""
 
 from collections.abc import Callable
 
 
 class OutageHold:
-    """The permission of a queue to send: freely, or one try at a time while it is held.
+    """The permission of a queue to send: unlimited, or one try at a time while it is held.
 
-    `wake` is called when more is allowed. Single tries help if only the poll is broken: one that works allows the next.
+    `wake` is called when more is allowed. Single tries help if only the poll is broken: one that succeeds allows the
+    next.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -24,7 +25,7 @@ class OutageHold:
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """Allow sending freely."""
+        """Allow unlimited sending."""
         self.is_held = False
         self._wake()
 
@@ -34,9 +35,9 @@ class OutageHold:
         self._wake()
 
     def began(self) -> None:
-        """Note that a try began, which uses up the permission."""
+        """Record that a try began, which uses up its permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """Note that a try got an answer."""
+        """Record that a try was answered, which allows the next one."""
         self._one_allowed = self.is_held

@@ -33,14 +33,14 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The token as the credential machine takes it."""
+        """The token in the form that the credential machine takes."""
         return BootstrapToken(self.token, self.cluster_id)
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
     """Return the first Cluster that names a control plane and an existing registration token; None if there is none.
 
-    `cluster_id` selects and `url` replaces what the object says. Raises what `KubeApi.list` and `get` raise, except
+    `cluster_id` selects the Cluster, `url` replaces its own. Raises what `KubeApi.list` and `get` raise, except
     NotFound.
     """
     try:

@@ -1,4 +1,4 @@
-"""A value that changes at run time, and its subscribers."""
+"""A value that changes at run time, with its subscribers."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -10,7 +10,7 @@ _log = structlog.get_logger("operator")
 
 
 class Live(Generic[T]):
-    """The value as it is now. Its owner sets it; readers take `current` each time they need it, or subscribe."""
+    """The current value. Its owner sets it; readers take `current` each time they need it, or subscribe."""
 
     def __init__(self, first: T) -> None:
         self._current = first

@@ -31,7 +31,7 @@ _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Return whether a Cluster names an existing registration token. Raises what `find_bootstrap` raises."""
+    """Report whether a Cluster names an existing registration token. Raises what `find_bootstrap` raises."""
     return await _bootstrap(api, source) is not None
 
 
@@ -80,7 +80,7 @@ class Registered:
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Request a credential, again if an answer is lost. Raises CommandError that says why there is none."""
+    """Request a credential, again if an answer is lost. Raises CommandError with the reason if there is none."""
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
         try:

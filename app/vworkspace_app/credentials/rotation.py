@@ -1,4 +1,4 @@
-"""Drives the credential machine: the Secret on one side, the control plane on the other (PULL-7, PULL-8)."""
+"""The driver of the credential machine, between the Secret and the control plane (PULL-7, PULL-8)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -84,7 +84,7 @@ class RotationManager:
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Note that a request with `token` was accepted, or answered 401 or 403."""
+        """Record that a request with `token` was accepted, or answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -95,11 +95,11 @@ class RotationManager:
             self.is_falling_back = False
 
     def token_changed(self) -> bool:
-        """Return whether the token in use differs from the one rejected last."""
+        """Report whether the token in use differs from the one rejected last."""
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the present requests of the Cluster object."""
+        """Set the rotations that the Cluster object requests at present."""
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
@@ -109,7 +109,9 @@ class RotationManager:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate; return once a new credential is stored, used and accepted. Raises Permanent if there will be none."""
+        """Rotate the credential, and return once the new one is stored, used and accepted. Raises Permanent if it is
+        refused.
+        """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)
         self._feed(r.RotationRequested(request))

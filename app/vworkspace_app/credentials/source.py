@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential, to be called whenever it may have changed.
+    """A reader of the credential, to be called whenever the credential may have changed.
 
     Without an `agent` nothing is required: only the approval secret of the Secret is used then (SEE-4). `allow_http`:
     the token may go to another machine over plain http:// (PULL-9).
@@ -39,7 +39,7 @@ class CredentialsSource:
     allow_http: bool = False
 
     async def read(self) -> Credentials:
-        """Return the credential as it is now.
+        """Return the present credential.
 
         Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
         """
@@ -55,7 +55,7 @@ class CredentialsSource:
         return credentials
 
     async def look(self) -> Credentials | None:
-        """Return the credential as far as it exists; None without Secret and token file.
+        """Return the present credential, even if incomplete; None without Secret and token file.
 
         Raises CommandError for one that cannot be read and for a cluster id that is no valid label, Unavailable,
         Unauthorized.

@@ -63,7 +63,7 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, as after a rejection; return whether the token changed."""
+        """Read the credential now, as after a rejection; report whether the token changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before

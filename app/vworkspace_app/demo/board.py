@@ -62,7 +62,7 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 
 def _condition_reason(seen: Sighting) -> str:
-    """Return the reason of the most telling condition."""
+    """Return the reason of the most informative condition."""
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 

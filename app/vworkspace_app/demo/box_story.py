@@ -1,4 +1,6 @@
-"""The story of a box, act by act: three phases with gates on children. What is shown is also checked (PH-3 to PH-6)."""
+"""The story of a box, act by act: three phases with gates on children. Everything shown is also checked (PH-3 to
+PH-6).
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -27,11 +29,11 @@ class BoxTeller(Narrator[BoxScene]):
 
     @property
     def shop(self) -> ObjectRef:
-        """The object of the story."""
+        """The parent object that the story creates."""
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Return its child of a kind."""
+        """Return the parent's child of a kind."""
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
@@ -39,20 +41,20 @@ class BoxTeller(Narrator[BoxScene]):
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a sighting, and print it as a step."""
+        """Wait until the spectator sees a matching change, and print it as a step."""
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Return whether the child of a kind existed when last seen."""
+        """Report whether the child of a kind existed when last seen."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def file(self) -> None:
-        """Show the box before anything happens."""
+        """Print the box before anything happens."""
         stage, box = self.stage, self.world.box
         stage.act("An operator in a file", "webapp.yaml: a kind, three phases, a gate on each of the last two; no code")
         for node in box.nodes:
@@ -61,7 +63,7 @@ class BoxTeller(Narrator[BoxScene]):
                     actual=[node.kind for node in box.nodes])  # fmt: skip
 
     async def phases(self) -> None:
-        """Show the way from nothing to Ready."""
+        """Show the way from no object to Ready."""
         stage = self.stage
         stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
         manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
@@ -89,7 +91,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a sighting."""
+        """Return the index of a sighting in the spectator's record."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -109,7 +111,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a gate that closes holds updates, and removes nothing."""
+        """Show that a closing gate holds updates, and removes no object."""
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
@@ -122,7 +124,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
 
     async def drift(self) -> None:
-        """Show that a deleted child comes back, and that a conflict over a field is reported, not fought."""
+        """Show that a deleted child is created again, and that a conflict over a field is reported, not forced."""
         stage, since = self.stage, self.mark
         stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
         await self.world.admin.delete(self.child(SERVICE))
@@ -176,7 +178,7 @@ async def run_box_story(scene: BoxScene, stage: Stage) -> None:
 
 
 def lines(scene: BoxScene) -> Iterator[str]:
-    """Yield the lines to print if the scene keeps running: where things are, and what to try."""
+    """Yield the lines to print if the scene keeps running: addresses, files, and commands to try."""
     plural, where = scene.box.kind.plural, f"-n {NAMESPACE_NAME}"
     yield "the box and the simulated controllers go on. Try, in another shell:"
     yield ""

@@ -45,7 +45,7 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """Everything that the story acts on and looks at."""
+    """The cluster, the box and the spectator that the story uses."""
 
     box: Box
     cluster: EmbeddedCluster
@@ -62,9 +62,9 @@ class BoxScene:
 
 @asynccontextmanager
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
-    """Start everything, and stop it at the end. The box watches when the scene is yielded.
+    """Start everything, yield the scene once the box watches, and stop everything at the end.
 
-    `attach` gets the components to look at, before anything runs.
+    `attach` gets the components to display, before anything runs.
     """
     (box,) = runnable([load_box(str(FILE))])
     assert box.crd is not None

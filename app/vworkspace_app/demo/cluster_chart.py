@@ -53,7 +53,7 @@ def named_chart(chart: str, version: str) -> NamedChart:
 
 
 def registry_of(address: str, place: str) -> OciRegistry:
-    """Return the place in the registry of `--registry`. Raises CommandError."""
+    """Return the place in the registry that `--registry` names. Raises CommandError."""
     host, _, path = address.removeprefix(_SCHEME).strip("/").partition("/")
     if not host or "@" in host or "://" in address.removeprefix(_SCHEME):
         raise CommandError(f"--registry {address}: not oci://HOST[:PORT][/PATH]", status=USAGE)
@@ -62,7 +62,7 @@ def registry_of(address: str, place: str) -> OciRegistry:
 
 @contextmanager
 def pushed(registry: OciRegistry) -> Iterator[None]:
-    """Have every version of the story in the registry while the block runs, as far as the registry deletes.
+    """Push every version of the story for the duration of the block, then remove them if the registry permits.
 
     All versions have a ConfigMap; one also has a Service, for which the namespace has no room. Raises CommandError.
     """

@@ -68,7 +68,7 @@ class ClusterFixture:
     # --- making ------------------------------------------------------------------------------------------------------
 
     async def make(self) -> None:
-        """Create everything."""
+        """Create all objects of the run."""
         await self._define()
         gate = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}
         for name, labels in ((self.namespace, {}), (self.applications, gate)):
@@ -121,7 +121,7 @@ class ClusterFixture:
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def remove_applications(self) -> None:
-        """Delete what the operator looks after, and wait until it is gone, while the operator is there to do it."""
+        """Delete the objects that the operator manages, and wait for their end, while the operator still runs."""
         for kind in (OPERATION, APPLICATION_INSTANCE):
             await self._remove_all(kind)
 
@@ -137,7 +137,7 @@ class ClusterFixture:
         return not items
 
     async def remove(self) -> list[str]:
-        """Delete everything; return what remains in the cluster, for a person to delete."""
+        """Delete all objects of the run; return the remaining ones, for a person to delete."""
         return await _retry_unavailable(self._remove)
 
     async def _remove(self) -> list[str]:
@@ -207,7 +207,10 @@ async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
-    """Have everything in the cluster while the block runs, whatever ends it. Raises CommandError for what remains."""
+    """Create the objects of the run for the duration of the block, and delete them however it ends.
+
+    Raises CommandError for objects that remain.
+    """
     try:
         await ground.make()
         yield

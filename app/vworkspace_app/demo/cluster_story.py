@@ -54,7 +54,7 @@ async def _run_story(teller: StoryRunner, world: ClusterWorld) -> None:
 
 
 async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
-    """Run one Operation per engine whose controller is in the cluster and that needs nothing else."""
+    """Run one Operation for each engine whose controller is in the cluster and that needs no further objects."""
     stage = teller.stage
     stage.act("Operations", "as far as their controllers are in this cluster")
     if world.application.broken:

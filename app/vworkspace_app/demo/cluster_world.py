@@ -42,7 +42,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """Everything that the story acts on and looks at."""
+    """The cluster, the control plane and the operator that the story uses."""
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -69,7 +69,7 @@ class ClusterWorld:
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Return whether the cluster defines a kind, and so has its controller."""
+        """Report whether the cluster defines a kind, and so has its controller."""
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 

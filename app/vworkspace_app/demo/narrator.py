@@ -15,7 +15,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class StoryWorld(Protocol):
-    """The part of a world that every story needs."""
+    """The parts of a world that every story needs."""
 
     @property
     def spectator(self) -> Spectator:
@@ -33,13 +33,13 @@ SeenT = TypeVar("SeenT", bound=StoryWorld)
 
 @attrs.define
 class Narrator(Generic[SeenT]):
-    """The narrator of one story on one stage about one world."""
+    """The narrator of one story: prints to a stage, and waits for events in a world."""
 
     world: SeenT
     stage: Stage
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
-        """Show a result: its outcome and why, and all of it if payloads are shown."""
+        """Print a result: its outcome and reason, and all of it if payloads are shown."""
         why = f", {result['error']}" if result.get("error") else ""
         self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
 

@@ -105,7 +105,7 @@ CAPABILITIES: Mapping[str, str] = {
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
-    """Return the claim that Odoo makes when a person agrees to an Operation with those parameters (OPS-4)."""
+    """Return the claim that Odoo issues when a person approves an Operation with those parameters (OPS-4)."""
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
     bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}

@@ -31,7 +31,7 @@ class OperationsTeller(Narrator[World]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Offer Odoo's job for the instance, prepared for these engines in addition to the usual ones."""
+        """Offer Odoo's job for the instance, annotated for these engines in addition to the usual ones."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
@@ -39,7 +39,7 @@ class OperationsTeller(Narrator[World]):
         return self._enqueue("apply", desired, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
-        """Offer Odoo's job for an Operation; a later version has more in its spec."""
+        """Offer Odoo's job for an Operation; a later version has further fields in its spec."""
         intent = {"intent": "request-operation", "operation": request.manifest}
         return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
 
@@ -66,12 +66,12 @@ class OperationsTeller(Narrator[World]):
         )
 
     def engine_objects(self, name: str) -> list[str]:
-        """Return the names of all engine objects seen to be created for the Operation of that name."""
+        """Return the names of all engine objects that were created for the Operation of that name."""
         desired = created_for(name)
         return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if desired(seen)]
 
     def ran_together(self, *names: str) -> bool:
-        """Return whether these Operations were ever Running at the same time."""
+        """Report whether these Operations were ever Running at the same time."""
         phases: dict[str, object] = {}
         for seen in self.world.spectator.sightings:
             if seen.kind == OPERATION:

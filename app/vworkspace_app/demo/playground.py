@@ -21,7 +21,7 @@ def application() -> dict[str, Any]:
 
 
 async def prepare_playground(narrator: Narrator[World]) -> None:
-    """Have the application running, whatever the story left, and write a backup's file. Raises TooSlow."""
+    """Make sure that the application runs, however the story ended, and write a backup's file. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(
         CLUSTER,
@@ -38,7 +38,7 @@ async def prepare_playground(narrator: Narrator[World]) -> None:
 
 
 def commands(world: World) -> tuple[tuple[str, str], ...]:
-    """Return the commands to try, and what each shows; each runs unchanged."""
+    """Return commands to try, each with what it shows; each runs as it is."""
     here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
     return (
@@ -51,7 +51,7 @@ def commands(world: World) -> tuple[tuple[str, str], ...]:
 
 
 def lines(world: World) -> Iterator[str]:
-    """Yield the lines to print: where things are, and what to try."""
+    """Yield the lines to print: addresses, files, and commands to try."""
     yield f'"{NAME}" is running, and so are the operator and the controllers'
     yield "that it relies on (simulated). Try, in another shell:"
     yield ""

@@ -1,4 +1,4 @@
-"""Charts as `helm package` writes them, and pushed as `helm push` does: to an OCI registry, without either program."""
+"""Charts as `helm package` writes them, pushed as `helm push` does: to an OCI registry, without either program."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
 
 
 class OciRegistry:
-    """The repositories below one place of an OCI registry.
+    """The repositories below one path of an OCI registry.
 
     `authority` (PEM) is trusted instead of the authorities of this machine; `basic` is USER:PASSWORD. Calls block, and
     raise OSError when the registry cannot be reached or refuses (urllib.error.HTTPError).

@@ -46,7 +46,7 @@ class Application:
     """A part of the error of that upgrade."""
 
     def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
-        """Return the reference of the instance, or of another object with its name."""
+        """Return the reference of the instance, or of another object with the same name."""
         return ObjectRef(kind, self.namespace, NAME)
 
     def key(self, generation: int) -> str:

@@ -1,4 +1,4 @@
-"""Predicates on what the spectator saw."""
+"""Predicates on sightings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,14 +29,14 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_summary(manifest: Manifest) -> str:
-    """Return the most telling conditions in a line: those that are True, and Ready."""
+    """Return the most informative conditions in a line: those that are True, and Ready."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate: an object of ours was created, of that name or of any."""
+    """Return a predicate: an object created for us appeared, of that name or of any."""
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
@@ -106,5 +106,5 @@ def event(reason: str) -> Wanted:
 
 
 def spec_of(manifest: Manifest) -> dict[str, Any]:
-    """Return the parts of a downstream object worth showing."""
+    """Return the parts of a downstream object that are worth showing."""
     return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}

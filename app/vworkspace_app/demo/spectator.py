@@ -74,7 +74,7 @@ class Spectator:
         self._changed.set()
 
     async def until(self, desired: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
-        """Return the first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
+        """Return the first sighting from index `since` on that `desired` accepts. Raises TooSlow naming `what`."""
         with anyio.move_on_after(self.patience):
             position = since
             while True:

@@ -15,14 +15,14 @@ from purekube_run.process.yaml_documents import Format, dump
 
 @attrs.define
 class Verdicts:
-    """Every check that the demo made of what it showed."""
+    """All checks of the demo, with their results."""
 
     passed: int = 0
     passed_over: int = 0
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Compare; keep a difference with both sides."""
+        """Compare two values, and record a difference with both."""
         if desired == actual:
             self.passed += 1
             return True
@@ -41,7 +41,7 @@ _WIDEST: Final = 100
 
 
 class Stage:
-    """Prints the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal.
+    """The printer of the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal.
 
     Colours are few, and can be read on light and on dark; long lines are wrapped at the terminal's width.
     """
@@ -60,7 +60,7 @@ class Stage:
         return self._console.is_terminal
 
     def say(self, text: str) -> None:
-        """Print a plain line unchanged, so that a command can be copied."""
+        """Print a line unchanged, so that a command can be copied."""
         self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
@@ -88,7 +88,7 @@ class Stage:
         self._console.print(textwrap.indent(text, " " * _MARGIN), markup=False)
 
     def check(self, what: str, *, wanted: object, actual: object) -> None:
-        """Compare what was shown with what it should be, and print the verdict."""
+        """Compare the actual with the expected value, and print the verdict."""
         if self.verdicts.note(what, wanted, actual):
             self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:
@@ -96,7 +96,7 @@ class Stage:
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
     def passed_over(self, what: str, why: str) -> None:
-        """Say that something is not shown here; it counts as no check."""
+        """Print that a part is not shown here; it counts as no check."""
         self.verdicts.passed_over += 1
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
@@ -114,7 +114,10 @@ class Stage:
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
-        """Keep the output of `draw`, called with what is waited for, below the lines; nothing without a terminal."""
+        """Keep a drawing below the printed lines during the block; `draw` gets what the story waits for.
+
+        Without a terminal nothing is drawn.
+        """
         if not self.is_live:
             yield
             return
@@ -125,7 +128,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Set what the live part shows as waited for."""
+        """Set what the live drawing names as awaited."""
         self._waiting_for = what
         try:
             yield

@@ -59,7 +59,7 @@ class Played(StoryWorld, Protocol):
 
 @attrs.define
 class StoryRunner(Narrator[Played]):
-    """The story of one instance, from its first intent to its deletion."""
+    """The story of one instance, from its first job to its deletion."""
 
     @property
     def application(self) -> Application:
@@ -67,7 +67,7 @@ class StoryRunner(Narrator[Played]):
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Offer Odoo's job with the intent."""
+        """Offer Odoo's job with that version."""
         return self.world.control.enqueue(
             self.application.cluster,
             kind="apply",
@@ -187,7 +187,7 @@ class StoryRunner(Narrator[Played]):
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
-        """Show a replay: the same key again has no effect, and the outcome says so."""
+        """Show that a replayed key has no second effect, and that the outcome reports this."""
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())
@@ -199,7 +199,7 @@ class StoryRunner(Narrator[Played]):
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
-        """Show that a field held by a human is named in a conflict, not forced."""
+        """Show that a field held by a person is named in a conflict, not forced."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}

@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class World:
-    """Everything that the story acts on and looks at."""
+    """The servers, the operator and the spectator that the story uses."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -62,7 +62,7 @@ class World:
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     async def repair(self) -> None:
-        """Let every version upgrade."""
+        """Remove the fault, so that every version upgrades."""
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property
@@ -82,7 +82,7 @@ class World:
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
 ) -> AsyncIterator[World]:
-    """Start everything, and stop it at the end. The operator is ready when the world is yielded.
+    """Start everything, yield the world once the operator is ready, and stop everything at the end.
 
     With `engines` every downstream controller is simulated, and the objects they need exist. `telemetry` is the
     operator's.

@@ -1,4 +1,4 @@
-"""The service accounts of a gated namespace: one for Flux to install releases, one to run Operations (RUN-12).
+"""The service accounts of a managed namespace: one for Flux to install releases, one to run Operations (RUN-12).
 
 Neither is the operator's own: an instance or an Operation gets only rights in its own namespace.
 """
@@ -54,7 +54,7 @@ def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Return the account with this name: that of Operations, or else one for releases."""
+    """Return the manifests of the account with this name: that of Operations, or else one for releases."""
     if name == RUNNER:
         return _runner(namespace, options)
     return _release(namespace, attrs.evolve(options, release_account=name))

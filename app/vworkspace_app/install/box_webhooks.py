@@ -83,7 +83,7 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Have a container and its pod (both are changed) serve the webhooks of the installation `name`."""
+    """Add the serving of webhooks to a container and its pod, both of which are changed."""
     runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
     runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})

@@ -18,12 +18,12 @@ _FOLDER: Final = "/etc/vworkspace/boxes"
 
 
 def name_of(box: Box) -> str:
-    """Return the name of each object of the installation that exists once."""
+    """Return the name that all objects of the box's installation share."""
     return f"vworkspace-box-{box.name}"
 
 
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds read everywhere, and Roles where objects are made; with their bindings."""
+    """Yield a ClusterRole for kinds read everywhere, Roles for the namespaces of children, and bindings."""
     acting = [] if box.account is not None else owners((box,))
     return roles_of(name_of(box), access_of((box,)), [*acting], options)
 

@@ -1,4 +1,4 @@
-"""The whole installation in the order to apply it in, and the needs of each gated namespace."""
+"""The whole installation in the order in which to apply it, and the objects of each managed namespace."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,8 @@ from vworkspace_core.install import access
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield everything except what gated namespaces need; the webhooks come last, once the operator can answer them.
+    """Yield everything except the objects of managed namespaces; the webhooks come last, when the operator can answer
+    them.
 
     The CRDs are separate: deleting what one command printed must not delete every application.
     """
@@ -38,9 +39,9 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles and bindings of the operator alone: Velero's or the page's if the options name one, else its own two.
+    """Yield only roles and bindings: Velero's or the page's if the options name one, else the operator's own two.
 
-    Only what is requested: applying them replaces existing ones, and others may have been made with other options.
+    Other roles are left out, since applying them would replace roles that were printed with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -52,7 +53,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield what lets the operator work in one gated namespace (RES-5), and the accounts it acts as there (RUN-12)."""
+    """Yield the rights of the operator in one managed namespace (RES-5), and the accounts it uses there (RUN-12)."""
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
@@ -61,7 +62,7 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in one gated namespace, or only the given account with its rights."""
+    """Yield the operator's Role in one managed namespace, or only the given account with its rights."""
     if account:
         yield from account_of(account, namespace, options)
         return

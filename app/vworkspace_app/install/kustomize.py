@@ -12,7 +12,7 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def kustomize_bases() -> Mapping[str, str]:
-    """Return text by path in the repository: the CRDs, the operator, and the needs of each gated namespace."""
+    """Return text by path in the repository: the CRDs, the operator, and the objects of each managed namespace."""
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()
     return {

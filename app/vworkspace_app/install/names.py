@@ -1,4 +1,4 @@
-"""The name of an installation, apart from its options, for those who only look for one."""
+"""The name of an installation, in a module of its own for code that needs nothing else."""
 
 from typing import Final
 

@@ -13,7 +13,7 @@ _METRICS: Final = f"{NAME}-metrics"
 
 
 def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the Services and the policy: metrics and webhooks are the only ways in."""
+    """Yield the Services and the network policy, which opens only metrics and webhooks."""
     yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
     if options.service_monitor:
         yield _monitor(options)

@@ -93,12 +93,13 @@ class InstallOptions:
     prometheus_rule_labels: Mapping[str, str] = attrs.field(factory=dict)
     owner_reference_protection: bool = False
     release_account: str = "vworkspace-release"
-    """The account that Flux uses to install the releases of a gated namespace."""
+    """The account with which Flux installs the releases of a managed namespace."""
     release_role: str = ""
     """A ClusterRole to bind that account to in its namespace, instead of the printed Role."""
     workflows: bool = False
     quota: int = 0
-    """The number of instances a gated namespace may hold, with four times as many Operations; 0 sets no limit."""
+    """The number of instances that a managed namespace may hold, with four times as many Operations; 0 sets no limit.
+    """
     profile: Profile = Profile.MULTI_TENANT
     settings: Mapping[str, str] = attrs.field(factory=dict)
     """Settings of `run` in addition to those of the profile, as text by name."""

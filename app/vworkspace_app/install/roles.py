@@ -1,4 +1,4 @@
-"""Controllers of further kinds in a cluster: roles with exactly the verbs that they use, a Deployment (RUN-7)."""
+"""Roles with exactly the verbs that controllers of further kinds use, and their Deployment (RUN-7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -33,7 +33,7 @@ class RoleOptions:
 def roles_of(
     name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
 ) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds read everywhere, and Roles where objects are made; with their bindings.
+    """Yield a ClusterRole for kinds read everywhere, Roles for namespaces in which objects are created, and bindings.
 
     `owners` are rights that an admission plugin requires if it protects owner references.
     """
@@ -54,7 +54,7 @@ def roles_of(
 
 
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles for the prune of kinds that an earlier definition made objects of, each with its binding.
+    """Yield roles to prune kinds whose objects an earlier definition created, each with its binding.
 
     Each kind has a role of its own, which can be applied without changing another, and deleted once no object is left.
     """

@@ -178,7 +178,7 @@ class BoxValues:
 
 @attrs.frozen
 class TenantValues:
-    """A gated namespace, which exists: what lets the operator and its releases work there."""
+    """The objects that the operator and its releases need in an existing managed namespace."""
 
     namespace: str = schema_field("Its name.", schema=_NAMESPACE)
     release_role: str = schema_field(
@@ -462,7 +462,7 @@ def _pods(values: OperatorChartValues) -> PodOptions:
 
 
 def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the operator, and the needs of each gated namespace."""
+    """Yield the operator, and the objects of each managed namespace."""
     options = options_of(values, namespace)
     yield from installation(options)
     for one in values.tenants:

@@ -30,7 +30,7 @@ _CONDITIONS: Final = (
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the defaulting webhook, and the validating one as two: for gated namespaces, and for all others."""
+    """Yield the defaulting webhook, and the validating one twice: for managed namespaces, and for all others."""
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
     yield _configuration(

@@ -73,7 +73,7 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return the problems of an object as the API server stores it: unknown fields are gone, or of a newer version.
+    """Return the problems of an object as the API server stores it, with unknown fields pruned.
 
     The webhook and the reconciler refuse a new object for exactly these; `old` adds the rules on what may not change.
     """
@@ -143,7 +143,7 @@ def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
 def check_application_instance(
     instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule of RES-1 and RES-7 that `instance` breaks, as new or as successor of `old`; sorted by path."""
+    """Return every rule of RES-1 and RES-7 that `instance` breaks, sorted by path; with `old` also rules on changes."""
     return _unique(tuple(_application_instance(instance, old, settings)))
 
 
@@ -169,7 +169,7 @@ def _application_instance(
 def check_operation(
     operation: Operation, old: Operation | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule of RES-2 that `operation` breaks, as new or as successor of `old`; sorted by path.
+    """Return every rule of RES-2 that `operation` breaks, sorted by path; with `old` also rules on changes.
 
     A values patch is values, so RES-7 holds for it too. The parameters' schema is the template's (OPS-2).
     """

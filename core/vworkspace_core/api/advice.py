@@ -1,6 +1,6 @@
 """Advice for each reason: who can remove an obstacle, above all where no command does (RES-4).
 
-Every reason for which an object waits or cannot go on has an entry. If `names_command`, the message of the condition
+Every reason for which an object waits or cannot continue has an entry. If `names_command`, the message of the condition
 ends with the command, since only the message has its details; no other message text is ever offered as a command, since
 it may come from a chart.
 """
@@ -160,7 +160,7 @@ OBSTACLES: Final = frozenset(
 
 
 def obstacles(kind: str) -> frozenset[StrEnum]:
-    """Return every reason for which an object of a kind waits or cannot go on."""
+    """Return every reason for which an object of a kind waits or cannot continue."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
     reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
     return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())

@@ -1,4 +1,4 @@
-"""ApplicationInstance: this application exists in this namespace, from this chart, with these values (RES-1)."""
+"""ApplicationInstance: the intent that an application exists in a namespace, from a chart, with values (RES-1)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -21,7 +21,7 @@ from vworkspace_core.api.chart import AppliedChart, ChartSource, DeployedChart
 
 
 class Mode(StrEnum):
-    """The modes of an instance: with a release, or without one."""
+    """The modes of an instance: managed, with a release; or a placeholder without one."""
 
     MANAGED = "managed"
     PLACEHOLDER = "placeholder"
@@ -93,7 +93,7 @@ class Values:
 
 @attrs.frozen
 class Toggle:
-    """An integration that is on or off."""
+    """An integration that can be switched on or off."""
 
     enabled: bool = schema_field("Whether it is on.", default=False)
 
@@ -189,7 +189,7 @@ class Endpoint:
 
 @attrs.frozen
 class ReplacedOverride:
-    """The override that another one has replaced, whole, to restore it if the Operation fails."""
+    """The override that a later one has replaced, stored whole, to restore it if the later Operation fails."""
 
     operation: str = schema_field("Name of the Operation.")
     uid: str = schema_field("Its uid.")

@@ -1,4 +1,4 @@
-"""Cluster: the operator's own posture towards its control plane (RES-3)."""
+"""Cluster: the operator's own configuration and state towards its control plane (RES-3)."""
 
 import attrs
 
@@ -88,7 +88,7 @@ class ClusterStatus:
 
 @attrs.frozen
 class Cluster:
-    """The operator's own posture towards its control plane."""
+    """The operator's own configuration and state towards its control plane."""
 
     metadata: ObjectMeta
     spec: ClusterSpec

@@ -56,7 +56,7 @@ def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
 
 
 def is_shared(spec: ApplicationInstanceSpec) -> bool:
-    """Report whether equal copies have this very object. A large one is not cached, and not shared."""
+    """Report whether equal copies share this very object. A large spec is not shared."""
     known_as = _SHARED.get(id(spec))
     return known_as is not None and known_as() is spec
 
@@ -73,7 +73,7 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
-    """Do the same as `structure`, but report a field that the class does not have as a problem (metadata excepted)."""
+    """Read `value` like `structure`, but report unknown fields as problems (metadata excepted)."""
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)
     problems = tuple(_type_problems(CLASSES[cls], value))
@@ -94,7 +94,7 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return the JSON of a value as `structuring.unstructure` does; whole objects have apiVersion and kind."""
+    """Return the JSON of a value like `structuring.unstructure`, with apiVersion and kind for whole objects."""
     body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))
     return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
@@ -131,7 +131,7 @@ def class_of(manifest: Any) -> type[Any] | None:
 
 
 def validate_strict(manifest: Any) -> tuple[Problem, ...]:
-    """Return every way in which `manifest` is not an object of one of our kinds, unknown fields included."""
+    """Return every problem of `manifest` as an object of one of our kinds, unknown fields included."""
     if not isinstance(manifest, Mapping):
         return (Problem("", f"must be an object, not {type_name(manifest)}"),)
     cls = class_of(manifest)

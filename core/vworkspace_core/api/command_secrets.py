@@ -30,7 +30,7 @@ _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"
 
 
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
-    """Return where `env`, `command` and `args` of a Job's parameters contain a secret; at most 32 problems."""
+    """Return the places in `env`, `command` and `args` of a Job's parameters that contain a secret; at most 32."""
     return tuple(islice(_problems(parameters, path), _MOST))
 
 

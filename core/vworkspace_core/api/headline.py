@@ -1,6 +1,6 @@
 """The decisive condition of an object: the REASON and MESSAGE of every table (RES-1, RES-2).
 
-A JSONPath cannot choose between conditions, so the choice is written into the status, for `kubectl get`.
+`kubectl get` cannot choose between conditions by a JSONPath, so the choice is written into the status.
 """
 
 from collections.abc import Mapping, Sequence

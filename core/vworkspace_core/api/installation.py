@@ -1,4 +1,4 @@
-"""The way in which the operator was installed, from which follows how to grant a missing right without damage."""
+"""The tool that installed the operator, which decides how a missing right can be granted without being reverted."""
 
 import re
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ PRINTED: Final = Installation()
 
 
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
-    """Return the installation that the operator's own service account shows; the default if it cannot be read."""
+    """Return the installation that the labels of the operator's own service account show; the default if unreadable."""
     labels, annotations = (get_path(account, "metadata", field) or {} for field in ("labels", "annotations"))
     keeper, name, place = _install_tool(labels, annotations)
     return Installation(namespace, agent, keeper, name, place)

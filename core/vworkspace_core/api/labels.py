@@ -62,14 +62,14 @@ def cluster_name(cluster_id: str) -> str:
 
 
 def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Return the labels of everything downstream of `instance`: its name, its uid, its cluster."""
+    """Return the labels of all objects created for `instance`: its name, its uid, its cluster."""
     return _target_labels(instance.metadata.name, instance.metadata.uid, cluster_id)
 
 
 def operation_labels(
     operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
 ) -> dict[str, str]:
-    """Return the labels of everything downstream of an Operation: its target's and its own."""
+    """Return the labels of all objects created for an Operation: the target's and its own."""
     return {
         **_target_labels(target_name, target_uid, cluster_id),
         OPERATION: bounded_name(operation.name),
@@ -87,7 +87,9 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Return the labels by which an object without controller is an instance's: its uid, or its name and cluster."""
+    """Return the labels by which an object without controller belongs to an instance: its uid, or its name and
+    cluster.
+    """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
         {MANAGED_BY: MANAGED_BY_VALUE, INSTANCE_UID: bounded_name(instance.uid)},
@@ -96,7 +98,7 @@ def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Report whether the control plane manages the object; the operator ignores every other one."""
+    """Report whether the object carries the control plane's label; the operator ignores every other object."""
     return meta.labels.get(MANAGED_BY) == MANAGED_BY_VALUE
 
 
@@ -136,7 +138,10 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 
 
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
-    """Return the namespaces that may back `namespace` up and restore from and into it; a gate alone permits none."""
+    """Return the namespaces whose applications may include `namespace` in their backups and restores.
+
+    The label of a managed namespace alone permits none.
+    """
     return names_in(namespace, VELERO_PEERS)
 
 
@@ -146,7 +151,7 @@ def cancellation_requested(meta: ObjectMeta) -> bool:
 
 
 def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
-    """Report whether an annotation confirms an uninstall; without it, deleting the definition uninstalls nothing."""
+    """Report whether an annotation confirms the uninstall, which the deletion of the CRD requires."""
     return meta.annotations.get(UNINSTALL) == "true"
 
 
@@ -166,10 +171,10 @@ def is_retry_token(token: str) -> bool:
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
-    """Return a mark of the last request on the object: of its job's key and the retry that it requests.
+    """Return a mark of the last request on the object: its job's key and the retry that it requests.
 
     `status.observedRequest` repeats it, so that a verdict from before a request is not taken for its answer (PULL-3):
-    such requests need not move the generation. None if there was no request by either.
+    such requests need not move the generation. None without a request of either sort.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

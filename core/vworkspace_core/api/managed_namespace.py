@@ -1,4 +1,4 @@
-"""The check whether an object of ours is for this operator: cluster and namespace (RES-5)."""
+"""The check whether this operator is responsible for an object of ours: cluster and namespace (RES-5)."""
 
 from typing import Protocol
 
@@ -21,7 +21,9 @@ from vworkspace_core.api.remedies import cluster_command, manage_namespace_comma
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
-    """Return why an object is not this cluster's, with the command that makes it so; empty if it is."""
+    """Return why an object belongs to another cluster, with the command that assigns it to this one; empty if it is
+    ours.
+    """
     meant = cluster_id_of(meta)
     if meant == bounded_name(cluster_id):
         return ""
@@ -35,7 +37,7 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
-    """Report whether the labels assign an object to this operator, as far as is known of an unreadable one."""
+    """Report whether the labels assign an object to this operator, as far as they can be read."""
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
         return False
@@ -72,10 +74,9 @@ def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Report whether another cluster's operator may own the object: then its status is not ours either (RES-5).
+    """Report whether another cluster's operator may own the object: then we must not write its status either (RES-5).
 
-    The status shows it: one with conditions, other than a WrongCluster that we wrote, comes from the operator that the
-    object is meant for.
+    The status shows it: one with conditions, other than a WrongCluster that we wrote, comes from that operator.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False
@@ -86,7 +87,7 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None) -> str:
-    """Return why no object may be created in the namespace; empty if one may."""
+    """Return why no object may be created in the namespace; empty if objects may."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):

@@ -1,7 +1,7 @@
 """A cluster's policy on charts (RES-3): permitted sources and forbidden versions.
 
-It judges what Flux would fetch, not its spelling: the address of the chart by whole parts of its path, versions as
-semantic versions, names by their last part.
+The comparison ignores spelling: addresses are compared by whole parts of their path, versions as semantic versions,
+names by their last part.
 """
 
 import attrs
@@ -37,7 +37,7 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Report whether the policy forbids that version, of every chart or of this one (`<chart>@<version>`)."""
+    """Report whether the policy forbids a chart version, for every chart or for this one (`<chart>@<version>`)."""
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)
 

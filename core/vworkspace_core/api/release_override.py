@@ -26,7 +26,7 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return the hashes of chart and of values: new intent changes them, and suspend is not in them."""
+    """Return the hashes of chart and of values, which reveal a change of the spec; suspend is not part of them."""
     parts = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return _BETWEEN.join(content_hash(part) for part in parts)
 
@@ -48,7 +48,7 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 
 
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
-    """Report whether the spec has changed since a request, so that at least a part of the request no longer applies.
+    """Report whether the spec has changed since a request, so that a part of the request no longer applies.
 
     Another chart ends the requested `version`, other values end the `values_patch`. `recorded_hash` is the `spec_hash`
     at the time of the request.
@@ -60,7 +60,7 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """Return the override in force: the recorded one, with the requested one on top."""
+    """Return the override in force: the recorded one, with the requested one merged over it."""
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
         return standing
@@ -120,7 +120,7 @@ def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mappi
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:
-    """Report whether it changes nothing that was in force: then it requests another try. `version` is the spec's."""
+    """Report whether an override changes nothing, and so only requests another try. `version` is the spec's."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None
@@ -130,7 +130,7 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return the override as far as the cluster's policy permits it, and why the rest is refused.
+    """Return the override as far as the cluster's policy permits it, and the reason for which the rest is refused.
 
     A refused override leaves in force what it would have replaced. A version that already runs is not reverted when it
     is forbidden later: an older version may not be able to read the data of a newer one.

@@ -67,7 +67,9 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 
 
 def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
-    """Name the missing CRDs and the project of which they are; work continues once they are there (REC-12)."""
+    """Return a message with the missing CRDs and the project that provides them; work continues once they exist
+    (REC-12).
+    """
     fix = f". To fix, as an administrator of the cluster: install {project}" if project else ""
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
 
@@ -87,7 +89,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 
 
 def velero_is_elsewhere(namespace: str) -> str:
-    """Explain that Velero's namespace does not exist. A Role in it would be refused, and of no use."""
+    """Return the message that Velero's namespace does not exist: a Role in it would be refused, and useless."""
     return (
         f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
         "Velero there, or sets the operator's velero-namespace to the namespace that Velero is in"
@@ -133,7 +135,7 @@ def _scope(right: Right, system: str) -> _Scope:
 
 
 def remedy(right: Right, installation: Installation = PRINTED) -> str:
-    """Return what grants the operator a right: a command, or the change to make in the tool that manages the roles."""
+    """Return how to grant the operator a right: a command, or the change to make in the tool that manages the roles."""
     own = namespace_of_account(right.user)
     installation = attrs.evolve(installation, namespace=own or installation.namespace)
     if right.user and not own:  # the kubeconfig of a person, outside the cluster: no tool manages its roles
@@ -191,12 +193,12 @@ def _value(right: Right, installation: Installation) -> str:
 
 
 def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
-    """Name the missing right, and what grants it."""
+    """Return the message for a missing right, with what grants it."""
     return f"the operator may not {right}. To fix: {remedy(right, installation)}"
 
 
 def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return what creates the missing account of a gated namespace under which releases or Operations run."""
+    """Return the command that creates the missing account of a managed namespace, for releases or Operations."""
     match installation.keeper:
         case InstallTool.NOBODY:
             return f"{_account(namespace, account)} {APPLY}"
@@ -224,7 +226,7 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Name the missing right that a failure shows; empty if none does."""
+    """Return the message for the missing right in the failures; empty if no right is missing."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 

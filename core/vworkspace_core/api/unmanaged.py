@@ -1,4 +1,4 @@
-"""Notice on an object of our own kinds that is not for us: why nothing happens, for its author (RES-5)."""
+"""The Event on an object of our own kinds that the operator ignores, with the reason, for its author (RES-5)."""
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.ports import KubernetesEvent
@@ -6,7 +6,9 @@ from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """Return the Event that the operator ignores the object; None if it acts on it, or if it is being deleted."""
+    """Return the Event that the operator ignores the object; None if it is responsible, or the object is being
+    deleted.
+    """
     if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
         "deletionTimestamp"
     ):

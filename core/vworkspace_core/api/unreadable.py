@@ -55,7 +55,7 @@ def problem_text(error: ValidationProblems) -> str:
 
 
 def readable(source: S | Unreadable[S]) -> S:
-    """Return the object, or the readable part of it."""
+    """Return the object, or the stub of an unreadable one."""
     if not isinstance(source, Unreadable):
         return source
     stub: S = source.stub

@@ -32,7 +32,7 @@ def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
 
 
 def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge both as Helm merges values files: mappings key by key, everything else replaced by `above`."""
+    """Merge two values as Helm merges values files: mappings key by key, everything else replaced by `above`."""
     merged = dict(beneath)
     for key, value in above.items():
         under = merged.get(key)
@@ -43,7 +43,7 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 
 def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch that turns `target` into `wanted`, which a `merge_patch` of it has made."""
+    """Return the JSON merge patch that turns `target` into `desired`, itself the result of a merge patch."""
     patch: dict[str, Any] = {key: None for key in target if key not in desired}
     for key, value in desired.items():
         under = target.get(key)

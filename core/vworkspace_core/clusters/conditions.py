@@ -22,7 +22,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 _NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
 
 OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW})
-"""Conditions that require an agent: without one they are removed."""
+"""Conditions that an operator without an agent removes."""
 
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:

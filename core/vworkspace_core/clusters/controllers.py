@@ -1,10 +1,10 @@
 """Availability of the controllers that the operator relies on: ControllersHealthy and `installedEngines`.
 
-A controller counts as missing if a definition of its kinds is missing, and only if instances need it: an engine that is
-not installed is no fault of the cluster (an Operation that requires it reports that). It counts as degraded if the
-operator cannot watch its kinds: their informer has failed several times in a row, which takes at least half a minute,
-so that a passing failure changes nothing. A missing right is named, with the command that grants it. The controller's
-pods are not checked: only its objects show whether they work.
+A controller counts as missing if a definition of its kinds is missing, and only if instances need it: a missing engine
+is no fault of the cluster (an Operation that requires it reports that). It counts as degraded if the operator cannot
+watch its kinds: their informer has failed several times in a row, which takes at least half a minute, so that a passing
+failure changes nothing. A missing right is named, with the command that grants it. The controller's pods are not
+checked: only its objects show whether they work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]
 def controllers_condition(
     watched: Mapping[Kind, InformerReport], installation: Installation = PRINTED
 ) -> DesiredCondition:
-    """Return ControllersHealthy. A missing controller goes before a degraded one; the message names all."""
+    """Return ControllersHealthy. Missing controllers take precedence over degraded ones; the message names all."""
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY

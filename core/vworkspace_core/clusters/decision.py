@@ -41,7 +41,7 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
-    """Decide the status of `source`; empty for the Cluster of another id."""
+    """Decide the status of `source`; empty for a Cluster with another cluster's id."""
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
     change = status_change(

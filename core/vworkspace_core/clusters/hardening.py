@@ -77,5 +77,5 @@ def _few(names: Sequence[str]) -> str:
 def weak_settings_of_cluster(
     settings: Iterable[str], unguarded: Iterable[str], policy: Policy, *, unsigned: bool
 ) -> WeakSettings:
-    """Return all weak settings together."""
+    """Collect all weak settings of this cluster."""
     return WeakSettings(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)

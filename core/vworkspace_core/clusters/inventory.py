@@ -37,9 +37,9 @@ class PendingDeliveries:
 
 @attrs.frozen
 class AgentReport:
-    """The agent's report about its connection. `overflow` is the condition BufferOverflow as its outbox has it.
+    """The agent's report about its connection. `overflow` is the condition BufferOverflow of its outbox.
 
-    `apart` describes by how much the clocks differ too far; empty if they agree.
+    `apart` describes the difference of the clocks if it is too large; empty otherwise.
     """
 
     connection: ConnectionState
@@ -56,7 +56,7 @@ class AgentReport:
 
 @attrs.frozen(kw_only=True)
 class ClusterInventory(Snapshot):
-    """The state of the operator at one moment, by the monotonic clock: a stepped wall clock changes nothing.
+    """The state of the operator at one moment, by the monotonic clock, which steps of the wall clock do not affect.
 
     `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before it
     counts as unconnected; both are in seconds. `written` is when this process last wrote the status, None before it

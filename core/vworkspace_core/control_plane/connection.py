@@ -1,4 +1,4 @@
-"""The state of the connection to the control plane and of its trust in our credential, as a value (PULL-5, PULL-7).
+"""The state of the connection to the control plane, and whether our credential is accepted (PULL-5, PULL-7).
 
 `vworkspace_core.clusters` derives the Cluster's conditions from it.
 """
@@ -39,7 +39,9 @@ class ConnectionState:
         return ConnectionState(Connectivity.CONNECTED, since, now)
 
     def seen(self, now: Instant) -> "ConnectionState":
-        """Return the state after a call other than the poll succeeded: a round trip, whatever the poll returns."""
+        """Return the state after a call other than the poll succeeded: it counts as a round trip even while polls
+        fail.
+        """
         return attrs.evolve(self, last_ok=now)
 
     def failed(self, error: OperatorError, now: Instant) -> "ConnectionState":

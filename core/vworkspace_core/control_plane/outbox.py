@@ -38,7 +38,7 @@ class Outbox:
 
     @property
     def owes_snapshot(self) -> bool:
-        """True if events were dropped that no snapshot replaces yet."""
+        """True if events were dropped that no snapshot has replaced yet."""
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
@@ -50,23 +50,29 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Send the present conditions first; they replace everything dropped so far."""
+        """Queue a snapshot of the present conditions before all events; it replaces everything dropped so far."""
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
-        """Add the next part of the snapshot. Of one that goes on, some part is always here."""
+        """Queue the next part of a snapshot that is sent in parts."""
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """Return the next events to send, half of the suspect ones; an empty batch is never sent."""
+        """Return the next events to send. After a refusal this is half of the refused batch, to find the bad event.
+
+        An empty batch is never sent.
+        """
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """Return the outbox after `batch` was accepted; newer events may have displaced some of it meanwhile."""
+        """Return the outbox after `batch` was accepted; newer events may have displaced some of the batch meanwhile."""
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """Return the outbox after `batch` was refused as malformed: half of it next, or without the one bad event."""
+        """Return the outbox after `batch` was refused as malformed, and the bad event once it is found.
+
+        Half of the batch is sent next; a refused batch of one event is dropped.
+        """
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None
         return attrs.evolve(self._without(batch), suspect=0)._drained(), (batch[0] if batch else None)

@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class OversizedJob:
-    """A job too large to be decoded: the fields by which it can be answered, and the reason."""
+    """A job too large to be decoded: the fields needed to answer it, and the reason."""
 
     fields: Mapping[str, Any]
     reason: str
@@ -40,7 +40,7 @@ class ControlPlane(Protocol):
         ...
 
     async def ack(self, job_id: str) -> None:
-        """Take the job; must come before applying. Raises NotFound for an unknown job, JobClosed for a closed one."""
+        """Confirm that the job was received, before it is applied. Raises NotFound if unknown, JobClosed if closed."""
         ...
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:

@@ -92,7 +92,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the reports and the next step of a machine at rest, if any."""
+    """Return the pending reports and the next step of a machine without an effect under way."""
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:
@@ -175,7 +175,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Handle another registration token, or the removal of it."""
+    """Take in another registration token, or its removal."""
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
@@ -203,7 +203,7 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Try the other token after a rejection; when both were rejected, register."""
+    """Switch to the other token after a rejection; when both were rejected, register."""
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
@@ -272,7 +272,7 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """Record in the Secret that a rotation for `requests` is under way, which proves that it is writable."""
+    """Record the intent of a rotation for `requests` in the Secret, which proves that the Secret is writable."""
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 

@@ -23,21 +23,21 @@ class SecretRead:
 
 @attrs.frozen
 class RotationRequested:
-    """A new credential is requested once: `request` names the requester and its reason (`job/<key>`)."""
+    """A request for one new credential; `request` names the requester and its reason (`job/<key>`)."""
 
     request: str
 
 
 @attrs.frozen
 class ClusterRequests:
-    """Requests that count as long as the Cluster object has them (`cluster/<uid>/<generation>`)."""
+    """The rotations that the Cluster object requests at present (`cluster/<uid>/<generation>`)."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class BootstrapToken:
-    """A one-time token for registration, if there is one; else empty."""
+    """A one-time token for registration; empty if there is none."""
 
     token: str = attrs.field(default="", repr=False)
     cluster_id: str = ""
@@ -50,7 +50,7 @@ class SecretWritten:
 
 @attrs.frozen
 class WriteFailed:
-    """The Secret was not written, or it is unknown whether it was. `refused`: a retry will not help."""
+    """The failure, or unknown result, of a write of the Secret. `refused`: a retry will not help."""
 
     message: str
     refused: bool = False
@@ -58,7 +58,7 @@ class WriteFailed:
 
 @attrs.frozen
 class SecretChanged:
-    """The Secret holds another token than expected: nothing was written."""
+    """The Secret holds another token than expected, so nothing was written."""
 
     stored: StoredCredential
 
@@ -73,7 +73,10 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """No credential yet. `wait` is the delay in seconds that the server requested; `rejected`: it refused our token."""
+    """A request for a credential without result. `wait` is the delay in seconds that the server demanded.
+
+    `rejected`: it refused our token.
+    """
 
     message: str
     wait: float | None = None

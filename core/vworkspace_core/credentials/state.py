@@ -61,7 +61,7 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 
 
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
-    """Return when to renew a credential: with a quarter to a third of its life left; None for never."""
+    """Return when to renew a credential: at a quarter to a third of its lifetime before its end; None for never."""
     if stored.expires_at is None or not stored.token:
         return None
     if stored.issued_at is None or stored.issued_at >= stored.expires_at:
@@ -70,7 +70,7 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 
 
 def settled(state: CredentialState) -> CredentialState:
-    """Return the state at rest, with an old token to remove or without. Answers to earlier effects do not count."""
+    """Return the state without an effect under way; an old token may still have to be removed."""
     stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 

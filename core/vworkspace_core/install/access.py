@@ -56,7 +56,7 @@ TENANT: Final[tuple[Access, ...]] = (
     Access(known.SECRET, ("get", "list")),
     *dict.fromkeys(right for engine in ENGINES.values() for right in engine.tenant_access),
 )
-"""Rights in each gated namespace, by a Role there (RES-5)."""
+"""Rights in each managed namespace, by a Role there (RES-5)."""
 
 JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
 """Further rights for jobs of a control plane: without an agent the operator never makes or deletes these (SEE-4)."""

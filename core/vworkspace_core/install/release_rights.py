@@ -1,4 +1,4 @@
-"""Rights that Flux needs for living HelmReleases: without them it can neither upgrade nor uninstall them (RUN-7)."""
+"""Rights that Flux needs to upgrade or uninstall the existing HelmReleases (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ _Account: TypeAlias = tuple[str | None, str]
 
 
 def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
-    """Return those of `rights` that HelmReleases use: service accounts, their bindings, and the roles bound."""
+    """Return those of the `rights` that HelmReleases use: service accounts, their bindings, and the bound roles."""
     accounts = {
         (metadata(release).get("namespace"), str(name))
         for release in releases

@@ -1,8 +1,8 @@
 """Obstacles that keep the operator from applying anything for an instance: every reason of Blocked (RES-4, RES-5).
 
-The first blocker found is reported: of the intent, of the names, then of a refused write (REC-8, REC-13), which is a
-conflict, terminal or transient, never ignored. A blocker never changes a running release. What stops a whole pass is in
-`purekube.controller.reconcile_error`.
+The first obstacle found is reported: of the intent, of the names, then of a refused write (REC-8, REC-13), which is a
+conflict, terminal or transient, never ignored. An obstacle never changes a running release. Errors that stop a whole
+pass are in `purekube.controller.reconcile_error`.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,9 @@ class BlockingReason:
 
 @attrs.frozen
 class TransientFailure:
-    """A failure that may pass: `reason` is one of Reconciling's, `message` names it and says that it is retried."""
+    """A failure that may pass: `reason` is one of Reconciling's, `message` names the failure and says that it is
+    retried.
+    """
 
     reason: str
     message: str
@@ -71,7 +73,9 @@ class TransientFailure:
 def intent_blocking_reason(
     source: ApplicationInstance, observed: InstanceObserved, settings: Settings
 ) -> BlockingReason | None:
-    """Return the first blocker that needs no names: cluster, namespace, content, policy, placeholder, missing kinds."""
+    """Return the first obstacle that needs no look-up of names: cluster, namespace, content, policy, mode, missing
+    kinds.
+    """
     return (
         _wrong_cluster(source, settings)
         or _managed_namespace(source, observed)
@@ -142,7 +146,7 @@ def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 
 
 def without_chart() -> BlockingReason:
-    """Return the blocker of a managed instance without a chart or release, which admission refuses before."""
+    """Return the obstacle of a managed instance without chart or release, although admission refuses such instances."""
     return BlockingReason(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
 
 
@@ -163,7 +167,8 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 def name_blocking_reason(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> BlockingReason | None:
-    """Return the blocker of a wanted name that is neither free nor ours: apply would silently take it over (REC-4).
+    """Return the obstacle if a desired name is taken by a foreign object, which an apply would silently take over
+    (REC-4).
 
     The HelmRelease is checked first: two instances with the same release collide on it.
     """
@@ -178,7 +183,7 @@ def name_blocking_reason(
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> BlockingReason | TransientFailure:
-    """Decide whether the failure blocks the instance or is retried."""
+    """Decide whether a refused write blocks the instance or is retried."""
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
     match error:

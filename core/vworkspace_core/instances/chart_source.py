@@ -14,7 +14,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """Return the source's condition that reports a failure of its present generation; empty if there is none."""
+    """Return the condition in which the source reports a failure of its present generation; empty if there is none."""
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
         if condition.get("status") == "True" and _is_of_generation(condition, source):
@@ -72,7 +72,7 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
     """Report whether Ready=False blames the chart's source in its present state.
 
     helm-controller checks again only after 30 seconds, and a new tag moves no generation of the HelmRelease: a report
-    on a source that has changed since, or that works by now, is outdated.
+    about an earlier state of the source is outdated.
     """
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):

@@ -33,7 +33,7 @@ Previous = Mapping[str, Condition]
 def from_release(
     release: ClassifiedRelease, previous: Previous, *, override_refused: str = ""
 ) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a managed instance without a blocker."""
+    """Return the conditions of a managed instance that nothing blocks."""
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
         changes[Type.DEGRADED] = DesiredCondition(
@@ -128,7 +128,9 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 
 
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a blocked instance: Ready is kept, or says what prevents the first release (RES-4)."""
+    """Return the conditions of a blocked instance: Ready is kept; before the first release it names the obstacle
+    (RES-4).
+    """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
     deployed = before is not None and before.reason != Reason.NOT_DEPLOYED
@@ -145,9 +147,9 @@ def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = Fa
 
 
 def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCondition, ...]:
-    """Return the conditions after a write that failed for a passing cause (REC-13).
+    """Return the conditions after a write that failed for a transient reason (REC-13).
 
-    Ready is kept; Reconciling names the cause and says that the write is retried.
+    Ready is kept; Reconciling names the reason and says that the write is retried.
     """
     before = previous.get(Type.READY)
     ready = _keep(before) if before else DesiredCondition(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
@@ -171,7 +173,7 @@ def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
     """Return the conditions during deletion (REC-10): Deleting names what is awaited, Ready is False.
 
-    Blocked names a missing right. Other conditions are kept.
+    With `refused`, Blocked names a missing right. Other conditions are kept.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))

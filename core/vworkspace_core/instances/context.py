@@ -49,8 +49,8 @@ class InstanceObserved(Snapshot):
     """The observed state on which a decision about an ApplicationInstance is made.
 
     `override` is the one that a running or succeeded helm Operation requests, and `withdrawn` are the uids of
-    Operations that failed or were cancelled (REC-9). `definition_ending`: the definition of ApplicationInstance is
-    being deleted.
+    Operations that failed or were cancelled (REC-9). `definition_ending`: the CRD of ApplicationInstance is being
+    deleted.
     """
 
     override: ReleaseOverride | None = None
@@ -60,7 +60,7 @@ class InstanceObserved(Snapshot):
 
 @attrs.frozen
 class Context:
-    """The rest of a decision's input: the settings, and the time as an argument."""
+    """The settings and the time: the part of a decision's input that is not observed."""
 
     settings: Settings
     now: datetime

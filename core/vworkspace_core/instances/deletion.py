@@ -43,7 +43,7 @@ _LONGEST_FAILURE = 512
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Decide the next step of deleting what the instance owns. `source` has a deletion timestamp and our finalizer."""
+    """Decide the next step of deleting the instance's objects. `source` has a deletion timestamp and our finalizer."""
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
@@ -61,7 +61,9 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Remove our owner references before the finalizer; else the release is garbage-collected and uninstalled."""
+    """Remove our owner references before the finalizer; otherwise the release would be garbage-collected and
+    uninstalled.
+    """
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
     if not patches or namespace_is_terminating(observed.namespace):

@@ -91,7 +91,7 @@ def _source_in_use(helm_release: Manifest | None) -> Any:
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return what the existing HelmRelease reads, which may be ours although the instance does not want it any more."""
+    """Return the objects that the live HelmRelease reads; the instance may own some that it no longer requires."""
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -110,7 +110,7 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
-    """Return everything that a decision about `instance` looks up by name, whether or not it exists or is ours.
+    """Return every object that a decision about `instance` looks up by name, whether or not it exists or is ours.
 
     `asked` is an Operation's override not yet in the status: each version has its own source.
     """
@@ -164,7 +164,9 @@ def _needs_config_map(instance: ApplicationInstance) -> bool:
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
-    """Return the HelmChart that Flux makes for a HelmRelease with a HelmRepository; only it reports its failures."""
+    """Return the HelmChart that Flux creates for a HelmRelease with a HelmRepository; only it reports its own
+    failures.
+    """
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
@@ -178,7 +180,7 @@ def _desired_objects(
 
 @attrs.frozen
 class _DesiredObjects:
-    """The objects that one instance wants from Flux, with the override in force."""
+    """The objects that one instance requires from Flux, with the override in force."""
 
     instance: ApplicationInstance
     chart: ChartSource

@@ -39,7 +39,7 @@ _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """Reduce a HelmRelease, unless it may be an instance's."""
+    """Reduce a HelmRelease to identity and owner, unless it may belong to an instance."""
     if not _may_be_ours(manifest):
         return _identifying_fields(manifest)
     # An object without the label is never applied over, so the holders of its fields do not matter.
@@ -48,12 +48,12 @@ def slim_release(manifest: Manifest) -> Manifest:
 
 
 def slim_source(manifest: Manifest) -> Manifest:
-    """Reduce an OCIRepository or HelmRepository; one that may be an instance's loses only its managedFields."""
+    """Reduce an OCIRepository or HelmRepository; one that may belong to an instance only loses its managedFields."""
     return without_managed_fields(manifest) if _may_be_ours(manifest) else _identifying_fields(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
-    """Reduce a ConfigMap: keep its data only if an instance controls it, as a hash if it is more than we ever write."""
+    """Reduce a ConfigMap: keep its data only if an instance controls it, and large data only as a hash."""
     if not _is_controlled_by_instance(manifest):
         return _identifying_fields(manifest)
     small = without_managed_fields(manifest)
@@ -65,10 +65,9 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """Reduce a backup, a snapshot or a class of snapshots, unless its label says that it was made for an Operation.
+    """Reduce a backup, a snapshot or a class of snapshots, unless its label says that it was created for an Operation.
 
-    The status of one made for an Operation is followed. Of a foreign one it matters that it exists and has changed: an
-    Operation may wait for it, and reads it live.
+    For a foreign one it only matters that it exists and has changed: an Operation may wait for it, and reads it live.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (

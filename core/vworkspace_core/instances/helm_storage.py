@@ -29,7 +29,7 @@ _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 async def release_records(
     api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
-    """Read the metadata of Helm's records of the release, only before its first HelmRelease is made.
+    """Read the metadata of Helm's records of the release, only before its first HelmRelease is created.
 
     Raises what `KubeApi.list` raises.
     """
@@ -74,7 +74,7 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Name the release of Helm's that has the name and that no HelmRelease of this instance has made; empty if none."""
+    """Return the name of a release that Helm installed without a HelmRelease of this instance; else empty."""
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))

@@ -1,4 +1,4 @@
-"""A memo of what follows from the user-set part of an ApplicationInstance alone, which is computed once (RUN-11).
+"""A memo for results that depend only on the user-set part of an ApplicationInstance (RUN-11).
 
 Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Checking
 the spec and building manifests from it again took half of a decision. The functions know of no memo: their callers ask
@@ -35,7 +35,7 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
 
 
 def forget() -> None:
-    """Clear the memo, as every measurement of work must do first."""
+    """Clear the memo, which every measurement of work must do first."""
     for cache in (shared_spec, *_CACHES.values()):
         cache.cache_clear()
 
@@ -44,7 +44,7 @@ _CACHES: Final[dict[Any, Any]] = {}
 
 
 def intent_of(meta: ObjectMeta, spec: ApplicationInstanceSpec) -> ApplicationInstance:
-    """Return an instance with this spec, and the names, uid, labels and annotations of `meta` only."""
+    """Return an instance with this spec, and only the names, uid, labels and annotations of `meta`."""
     asked = ObjectMeta(meta.name, meta.namespace, meta.uid, labels=meta.labels, annotations=meta.annotations)
     return ApplicationInstance(asked, spec)
 

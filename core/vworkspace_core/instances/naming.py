@@ -28,7 +28,7 @@ class Names:
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """Return the names derived from the content; the ConfigMap's also from the instance's uid, so that no other has it.
+    """Return the names derived from the content; the ConfigMap's also from the instance's uid, so that it is unique.
 
     `fetched` is the part of the source's spec that decides what is fetched; the interval does not.
     """
@@ -46,7 +46,7 @@ def former_names(release: Release) -> Names:
 
 
 def releases_of(name: str) -> Iterator[str]:
-    """Yield the release names for which an object of that name may have been made, or is in the way."""
+    """Yield the releases for which an object of that name may have been created, or whose object it may obstruct."""
     yield name
     bare = _CLOSED.sub("", name)
     if bare != name:

@@ -77,7 +77,7 @@ class ObservedRelease:
 
 
 def is_ours(observed: ObservedRelease) -> bool:
-    """Report whether the attempt that Flux reports on is the one that we requested."""
+    """Report whether the attempt that Flux reports on is at the request that we made last."""
     status = observed.status
     if status.get("lastAttemptedGeneration") != observed.generation:
         return False
@@ -134,7 +134,7 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
-    """Report whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
+    """Report whether the newest release in Helm's history is deployed and comes from the attempt at our request."""
     newest = get_path(observed.status, "history", 0)
     # Build metadata counts too: without it, 1.0.0 would seem deployed while the upgrade from 1.0.0+a still runs.
     if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(
@@ -166,7 +166,7 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
 def deployed_chart(release: Manifest | None) -> DeployedChart | None:
     """Return the chart of the release that Helm calls deployed; None if there is none.
 
-    The build metadata that Flux puts in place of a chart's own, the digest of its artifact, is no part of the version.
+    Flux replaces a chart's build metadata by the digest of its artifact; this digest is not part of the version.
     """
     status = get_path(release, "status")
     history = get_path(status, "history")
@@ -179,7 +179,7 @@ def deployed_chart(release: Manifest | None) -> DeployedChart | None:
 
 
 def was_released(status: Mapping[str, Any]) -> bool:
-    """Report whether any release of it was ever deployed."""
+    """Report whether any release was ever deployed."""
     history = status.get("history")
     if not isinstance(history, list):
         return False

@@ -28,16 +28,16 @@ def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:
-    """Return the patch that makes an object without controller this instance's."""
+    """Return the patch by which this instance takes over an object without controller."""
     labels = {INSTANCE_UID: bounded_name(instance.metadata.uid)}
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
 
 
 def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
-    """Return the patch after which an object outlives its instance; None if nothing is left to do.
+    """Return the patch after which an object outlives its instance; None if no change is needed.
 
     The owner reference is removed. An object that the instance does not own yet, but may be about to adopt, is changed
-    as well: an apply that was decided on before is then refused as Stale, so that it names no owner that is gone. A
+    as well: an apply that was decided on before is then refused as Stale, so that no object gets a deleted owner. A
     release that is already being deleted is suspended, so that Flux does not uninstall it.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
@@ -60,7 +60,7 @@ def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
 
 
 def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
-    """Name a foreign object and its controller, and say how this instance can proceed."""
+    """Return the message about a foreign object and its controller, and how this instance can proceed."""
     place = kubectl_name(ref)
     controller = ownership.controller_of(manifest)
     if controller is None:

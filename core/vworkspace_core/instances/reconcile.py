@@ -278,7 +278,7 @@ def _unwanted(
 def deletes_afterwards(
     source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
 ) -> tuple[Delete, ...]:
-    """Return the deletes that follow when the applies of `decision` are in use: of the former source (REC-14)."""
+    """Return the deletes that follow once the applies of `decision` are in use: of the former source (REC-14)."""
     if not decision.applies:
         return ()
     override = effective_override(source, observed.override, observed.withdrawn)

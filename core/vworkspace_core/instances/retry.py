@@ -1,7 +1,7 @@
 """Requests to Flux for another try (REC-14): the token, when it is sent, and whether Flux has handled it.
 
-A request is made by annotations without an owner: they are patched, never applied, so that an earlier requester is no
-conflict, and they stay on the object. One is sent at most every ten seconds, whatever its origin.
+A request is made by annotations without an owner: they are patched, never applied, so that an earlier requester causes
+no conflict, and they stay on the object. One is sent at most every ten seconds, whatever its origin.
 
 Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and only at the start of an attempt. A
 pass that fails at the chart or the values handles `requestedAt` all the same: the reset of that token is lost, and
@@ -47,7 +47,7 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
-    """Report whether Flux says that it began an attempt for that token, or for one that includes it.
+    """Report whether Flux's status shows an attempt for that token, or for one that includes it.
 
     A part of a token may have been withdrawn meanwhile.
     """
@@ -74,7 +74,7 @@ SILENT: Final = ReconcileRequest()
 
 
 def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
-    """Return the patch that makes Flux act on the token; nothing if it is on the object or Flux has handled it."""
+    """Return the patch that makes Flux act on the token; nothing if it was sent already, or Flux has handled it."""
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
     desired, there = retry_annotations(token, release), metadata(release).get("annotations") or {}

@@ -12,13 +12,13 @@ from vworkspace_core.instances.context import RELEASE_ACCOUNT, Settings
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """Return the account that Flux impersonates: the given one if allowed, else the setting's; else empty."""
+    """Return the account that Flux impersonates: the instance's if allowed, else the setting's; else empty."""
     given, usual = release.service_account_name, settings.default_service_account or ""
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
 
 
 def unimpersonated(release: Release | None, settings: Settings) -> str:
-    """Return why Flux may not install a release with its own rights; empty if it has an account, or may."""
+    """Return why Flux may not install a release with its own rights; empty if it has an account, or is permitted to."""
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return ""
     return (
@@ -30,7 +30,7 @@ def unimpersonated(release: Release | None, settings: Settings) -> str:
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
-    """Report once per generation that the requested account is not the one in use."""
+    """Report once per generation that another account than the requested one is used."""
     meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
     if not given or given == used or source.status.observed_generation == meta.generation:
         return ()

@@ -41,7 +41,7 @@ _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
 _COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
-"""Conditions whose message repeats Flux's progress; no other message is ever delayed."""
+"""Conditions whose message repeats Flux's progress and may wait; no other message is ever delayed."""
 _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 
@@ -101,7 +101,7 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Add the status with its events and transitions to the decision; return it unchanged if nothing is new."""
+    """Add the status with its events and transitions to the decision; unchanged if the status is up to date."""
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)
     if _is_reported(source, wanted, fields, request, why):

@@ -1,4 +1,4 @@
-"""An ApplicationInstance that cannot be read (REC-13): nothing is applied for it, and what runs goes on."""
+"""An ApplicationInstance that cannot be read (REC-13): nothing is applied for it, and its release keeps running."""
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.problems import ValidationProblems
@@ -29,7 +29,7 @@ def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unread
 def decide_unreadable(
     source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
 ) -> Decision:
-    """Finalize it if it is being deleted, otherwise report what is wrong (REC-13)."""
+    """Finalize an unreadable instance that is being deleted; otherwise report its problems (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         return decide_deletion(stub, observed, context) if FINALIZER in stub.metadata.finalizers else Decision()

@@ -84,9 +84,9 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """React to the job's own read.
+    """React to the job's own read of its object.
 
-    If the gate is closed nothing was read, and the object may exist.
+    In a namespace that is not managed the object was not read, and may exist.
     """
     if seen.namespace is not None and not labels.namespace_is_managed(seen.namespace):
         return job, ()
@@ -111,14 +111,14 @@ def _soon(job: JobState, at: JobStepContext) -> JobState:
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Report whether the job's time is over: an Operation that has started has its own deadline (OPS-12)."""
+    """Report whether the job's time is over; an Operation that has started has its own deadline instead (OPS-12)."""
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
     return not runs_on(job)
 
 
 def runs_on(job: JobState) -> bool:
-    """Report whether its Operation is running; one that only waits for its schedule is not."""
+    """Report whether the job's Operation is running; one that only waits for its schedule is not."""
     live = job.latest or {}
     return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 

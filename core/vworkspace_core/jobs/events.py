@@ -174,7 +174,7 @@ def phase_in(live: Manifest) -> str:
 def phase_events(
     before: str | None, live: Manifest, now: datetime, since: datetime | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """Return events for what happened to the Operation since it was in phase `before`; None if it is seen first.
+    """Return the life-cycle events of an Operation since it was in phase `before`; None if it is seen first.
 
     For one seen first they cover recent changes, or those from `since` on: the last process may have ended before it
     reported them.

@@ -17,7 +17,7 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The remains of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
+    """The record of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
 
     idempotency_key: str
     outcome: str

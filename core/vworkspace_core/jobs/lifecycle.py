@@ -163,7 +163,8 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """Return when a Tick acts on this job, on the local clock; None for never. After the Tick it lies in the future.
+    """Return when a Tick acts on this job, on the local clock; None for never. After that Tick the time lies in the
+    future.
 
     `strict`: the job has expired as soon as either clock says so (PULL-12).
     """

@@ -75,7 +75,7 @@ def next_deadline(state: AgentState) -> datetime | None:
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether changes of this object belong to a job rather than to events (PULL-6)."""
+    """Report whether changes of this object are reported by its open job instead of by events (PULL-6)."""
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 

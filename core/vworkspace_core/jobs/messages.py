@@ -37,7 +37,7 @@ class ServerTime:
 
 @attrs.frozen
 class SecurityChanged:
-    """New rules for jobs offered from now on; open jobs have been judged (PULL-9)."""
+    """New rules for jobs offered from now on; open jobs keep the verdict of the old rules (PULL-9)."""
 
     security: Security
 
@@ -73,7 +73,7 @@ class AckLost:
 
 @attrs.frozen
 class JobGone:
-    """The control plane does not know the job, or does not say that it knew it (404 on ack)."""
+    """The control plane does not know the job, or no longer knows it (404 on ack)."""
 
     job_id: str
 
@@ -150,7 +150,7 @@ class Rotated:
 
 @attrs.frozen
 class ResultAccepted:
-    """The control plane has the result, or does not need it any more."""
+    """The control plane has the result, or no longer needs it."""
 
     job_id: str
 

@@ -69,7 +69,7 @@ def has_started(live: Manifest) -> bool:
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether it is an Operation that has not been carried out and still may be."""
+    """Report whether an Operation has not been carried out and may still be."""
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
@@ -90,7 +90,9 @@ def is_called_off(live: Manifest) -> bool:
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of what keeps the object from settling; empty if no condition names it."""
+    """Return `<Reason>: <message>` of the obstacle that keeps the object from settling; empty if no condition names
+    one.
+    """
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

@@ -60,7 +60,7 @@ class PayloadOpener(Protocol):
 
 @attrs.frozen
 class Security:
-    """The requirements on payloads, and the keys that open them."""
+    """The requirements on payloads, and the keys to verify and decrypt them."""
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False
@@ -89,14 +89,16 @@ def in_force(required: Security, opener: PayloadOpener | None, signatures: Signa
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the content that a signature of `raw` for this cluster covers: the payload as sent, encrypted or not."""
+    """Return the content that a signature of `raw` for this cluster covers, with the payload as sent, encrypted or
+    not.
+    """
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}
 
 
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
-    """Return `raw` with its payload in the clear; `raw` itself if it was sent so. `raw` has no `flaws`."""
+    """Return `raw` with its payload decrypted; `raw` itself if it was sent in the clear. `raw` has no `flaws`."""
     try:
         _check_signature(raw, security, cluster_id)
     except Invalid as error:
@@ -105,7 +107,9 @@ def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mappi
 
 
 def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
-    """Do the same as `opened` for a job whose signature was verified before: the keys may have changed since."""
+    """Decrypt a job like `opened`, without verifying its signature again: the keys may have changed since it was
+    accepted.
+    """
     try:
         return _decrypted(raw, security)
     except Invalid as error:

@@ -37,7 +37,7 @@ Raises the ports' errors.
 
 
 class JobPerformer:
-    """An interpreter for one effect at a time. `rotate` is None if a credential has no durable place."""
+    """An interpreter for one effect at a time. `rotate` is None if the credential cannot be stored durably."""
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube

@@ -60,8 +60,8 @@ class EffectIntent:
 class Inspection:
     """The findings of an inspection: the live object, its namespace, and tombstones from the job store.
 
-    If the gate is closed, the object was not read. `tombstone` is that of the job's own key, `newest` that of the
-    highest generation for the same object.
+    In a namespace that is not managed the object was not read. `tombstone` is that of the job's own key, `newest` that
+    of the highest generation for the same object.
     """
 
     live: Manifest | None = None
@@ -104,21 +104,21 @@ class PlanRotate:
 
 @attrs.frozen
 class WaitDeleted:
-    """The object of this uid is being deleted: apply when it is gone."""
+    """The plan to wait: the object of this uid is being deleted; apply when it is gone."""
 
     uid: str
 
 
 @attrs.frozen
 class AlreadyApplied:
-    """The write has happened already: `live` contains it."""
+    """The plan if the write has happened already: `live` contains it."""
 
     live: Manifest
 
 
 @attrs.frozen
 class FinishJob:
-    """The job ends here. `had_effect` if its effect happened, or may have: it must not happen again."""
+    """The plan to end the job. `had_effect` if its effect happened, or may have: it must not happen again."""
 
     result: JobResult
     had_effect: bool = False
@@ -126,7 +126,7 @@ class FinishJob:
 
 @attrs.frozen
 class WaitForManagedNamespace:
-    """The Operation may exist but may not be read: since it may still start, the job has not failed (PULL-3)."""
+    """The plan to wait for the namespace: the Operation may exist unread and may still start (PULL-3)."""
 
 
 Plan: TypeAlias = (
@@ -135,7 +135,7 @@ Plan: TypeAlias = (
 
 
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
-    """Return what to do now. Pure and total."""
+    """Return what the job does next. Pure and total."""
     if holder.intent is None and _is_replay(holder, seen):
         return FinishJob(_replayed(holder, seen))
     if (closed := namespace_refusal(holder.task, seen.namespace)) is not None:
@@ -264,7 +264,7 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that we wrote on `live`; None if there is none or it is malformed."""
+    """Return the control plane's generation that we recorded on `live`; None if there is none or it is malformed."""
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 

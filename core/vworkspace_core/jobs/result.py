@@ -70,7 +70,7 @@ class Reason(StrEnum):
 
 @attrs.frozen
 class JobResult:
-    """The end of a job. `error` is `<Reason>: <message>`, redacted and cut; empty for a plain success."""
+    """The end of a job. `error` is `<Reason>: <message>`, redacted and shortened; empty for a plain success."""
 
     outcome: JobOutcome
     error: str = ""
@@ -102,9 +102,9 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """Return how the job that applied `generation` of `live` ended, or None while it has not.
+    """Return how the job that applied `generation` of `live` ended, or None while it is open.
 
-    `before` is the status as the job found it, None if there was none. A status that another manager edited proves
+    `before` is the status that the job found, None if there was none. A status that another manager edited proves
     nothing.
     """
     if OWN_STATUS.holder(live) is not None:

@@ -31,7 +31,7 @@ Admission = Callable[[Manifest], Iterable[Problem]]
 
 @attrs.frozen
 class JobScope:
-    """The cluster whose jobs these are, the rules by which they are judged, and the keys for their payloads."""
+    """The cluster that the jobs are for, the rules by which they are judged, and the keys for their payloads."""
 
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
@@ -88,7 +88,7 @@ Task = ApplyTask | DeleteTask | RotateTask
 
 
 def admit(job: Job, scope: JobScope) -> Task | JobResult:
-    """Return the task of `job`, or a refusal: NotPermitted for what is out of scope, ValidationFailed for errors."""
+    """Return the task of `job`, or a refusal: NotPermitted if it is out of scope, ValidationFailed if it is invalid."""
     match job.request:
         case RotateRequest():
             return RotateTask()
@@ -192,7 +192,7 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
-    """Return why the task may not go on in the present cluster, or None if it may."""
+    """Return why the task may not touch the existing object, or None if it may."""
     match task:
         case RotateTask():
             return None

@@ -152,7 +152,7 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """Return the reduced form of a job that will only be answered: its payload may be what cannot be recorded."""
+    """Return a job reduced to id and key, to be answered only, since its payload may be too large to record."""
     return {"id": job_id, "idempotencyKey": key}
 
 
@@ -174,7 +174,7 @@ def _as_record(result: JobResult) -> dict[str, str]:
 
 
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
-    """Return the job after a restart: the ack is repeated, everything later is determined from the cluster.
+    """Return the job after a restart: the ack is repeated, and everything later is determined from the cluster.
 
     A job that was begun is not judged again by rules that may have changed since.
     """
@@ -226,7 +226,7 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """Return what must outlive the record; None for a job without effect, which may be requested again.
+    """Return the tombstone that must outlive the record; None for a job without effect, which may be requested again.
 
     A delete that found no object succeeded too: requested again, it must not delete a later object of that name
     (PULL-4).

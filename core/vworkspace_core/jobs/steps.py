@@ -44,7 +44,7 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
-    """Return the job after a successful step: no retry is pending."""
+    """Return the job after a successful step, with no retry pending."""
     return attrs.evolve(job, retry=Retry(), **changes)
 
 
@@ -62,7 +62,7 @@ def _jitter(job_id: str, failures: int) -> float:
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Post `body` unless it equals the last one."""
+    """Post `body` as the job's status, unless it equals the last one."""
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
@@ -87,14 +87,14 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """End the job because the effect of another job replaced what it waits for."""
+    """End the job because another job's effect replaced the state that it waits for."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
     return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """Return the effect that removes the record and leaves a tombstone, if it has to."""
+    """Return the effect that removes the record, and leaves a tombstone if one is needed."""
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 

@@ -119,7 +119,7 @@ def parse_job(raw: Any) -> Job | BadJob:
 
 
 def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
-    """Do the same as `parse_job` for a mapping that has no `flaws`."""
+    """Parse a job like `parse_job`, for a mapping that has no `flaws`."""
     return _Reader(raw).job()
 
 

@@ -39,7 +39,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Give the job the work slot of its object: inspect the object."""
+    """Give the job the work slot of its object; the next step inspects the object."""
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 
@@ -96,7 +96,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the effect whose intent is on record."""
+    """Return the effect whose intent was recorded."""
     if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))

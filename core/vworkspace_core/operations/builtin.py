@@ -41,7 +41,7 @@ def builtin_templates() -> Templates:
 
 
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
-    """Return a schema of the parameters that the engine of `template` needs, whatever the template requires.
+    """Return a schema of the parameters that the engine of `template` needs, whatever the template itself requires.
 
     It is that of the engine's built-in template, except that keys unknown to the engine are allowed. For an engine that
     was added as code nothing is known: its templates have to require what it reads.

@@ -55,7 +55,7 @@ class Flaw(Enum):
 
 
 def are_lowered(required: frozenset[str]) -> bool:
-    """Report whether a setting requires less of claims than is safe: without `ns` and `params` a claim can be moved."""
+    """Report whether a setting demands less of claims than is safe: one without `ns` and `params` can be reused."""
     return not required >= DEFAULT_BINDINGS
 
 
@@ -64,8 +64,8 @@ class Claims:
     """The data that claims are checked with. `secret` is never shown.
 
     `skew` is how far the control plane's clock is ahead of ours, by an unsigned header: a claim has expired as soon as
-    either clock says so (PULL-12). `ledger` holds what has been spent; None if nothing is recorded, as in `plan`.
-    `trouble` says why a spent approval could not be recorded.
+    either clock says so (PULL-12). `ledger` holds the used approvals; None if uses are not recorded, as in `plan`.
+    `trouble` says why a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -81,7 +81,7 @@ class Claims:
         return judged if isinstance(judged, Flaw) else None
 
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
-        """Return what the Operation's claim spends when the run starts; None without a valid claim."""
+        """Return the approval that the Operation's claim uses up when the run starts; None without a valid claim."""
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
         return None if isinstance(judged, Flaw) else judged

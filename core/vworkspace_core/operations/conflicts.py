@@ -45,7 +45,7 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Report whether an Operation runs, and whether it would: with the order, all that decides who is next."""
+    """Report whether an Operation runs, and whether it would run: with its order this decides which one is next."""
     return is_running(operation), _contends(operation)
 
 

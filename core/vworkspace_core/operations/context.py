@@ -43,7 +43,7 @@ class OperationContext:
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
 
     def engine_of(self, operation: Operation) -> Engine | None:
-        """Return the engine that the Operation names, None if it is unknown."""
+        """Return the engine that the Operation names; None for an unknown name."""
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:

@@ -77,13 +77,13 @@ def phase_row(
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of that phase; for an unknown phase, or one that is no text, the row of the phase `unknown`."""
+    """Return the row of a phase; for an unknown phase, or one that is no text, the row of the phase `unknown`."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
 
 def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
-    """Return the rule of readiness of a kind whose `phase_row`s these are; an unknown phase is progress."""
+    """Return the readiness rule of a kind with these `phase_row`s; an unknown phase counts as progress."""
     by_phase = {row.phase: row for row in rows}
 
     def rule(manifest: Manifest) -> Readiness:
@@ -124,7 +124,7 @@ class EngineStatus:
 
 @attrs.frozen
 class EngineObject:
-    """An object with its kind: the one that makes an engine work, to be created once."""
+    """An object with its kind, to be created once to start an engine."""
 
     kind: Kind
     manifest: Manifest
@@ -145,7 +145,7 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Refuse to parse: the default if no parser is configured. Raises ValueError."""
+    """Refuse to parse YAML: the default without a parser. Raises ValueError."""
     raise ValueError("no YAML parser is configured")
 
 
@@ -174,17 +174,17 @@ OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return `Engine.kinds` for an engine that makes the same kinds for every type of Operation."""
+    """Return a function for `Engine.kinds`, for an engine that creates the same kinds for every type of Operation."""
     return lambda _operation: kinds
 
 
 def is_backup(operation: Operation) -> bool:
-    """Report whether an Operation is a Backup, not the Restore of an engine that does both."""
+    """Report whether an Operation is a Backup, for engines that also do Restores."""
     return operation.spec.type is OperationType.BACKUP
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return `Engine.kinds` for an engine that makes one kind for backups and another for restores."""
+    """Return a function for `Engine.kinds`, for an engine with one kind for backups and one for restores."""
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
@@ -219,7 +219,7 @@ class EngineTemplate:
 
 @attrs.frozen
 class DemoOperation:
-    """The Operation by which the demo shows an engine."""
+    """The Operation with which the demo shows an engine."""
 
     name: str
     type: OperationType
@@ -330,5 +330,5 @@ class Engine:
 
     @property
     def install(self) -> str:
-        """The name of what has to be installed, and where to get it; empty if every cluster has it."""
+        """The name of the controller to install, and where to get it; empty if every cluster has it."""
         return self.controller.install if self.controller is not None else ""

@@ -28,7 +28,7 @@ def name_of(operation: Operation) -> str:
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Return the message that an object not made for the Operation has the name of its engine object."""
+    """Return the message that the name of the engine object is taken by an object of another origin."""
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"
@@ -36,7 +36,7 @@ def name_taken(ref: ObjectRef) -> str:
 
 
 def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Return the labels of everything downstream of the Operation."""
+    """Return the labels of all objects created for the Operation."""
     return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)
 
 

@@ -32,7 +32,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run is over whatever the engine says; None if only cancellation ends it (OPS-10, OPS-12)."""
+    """Return when the run ends whatever the engine reports; None if only cancellation ends it (OPS-10, OPS-12)."""
     if operation.status.started_at is None:
         return None
     seconds = operation.spec.timeout_seconds
@@ -104,7 +104,7 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """Return when to retry refused writes."""
+    """Return the requeue after refused writes."""
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
@@ -143,7 +143,7 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Take our finalizer off the engine object once the status has its uid: from then on it may be removed."""
+    """Remove our finalizer from the engine object once the status has its uid: from then on it may be deleted."""
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
     if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
@@ -178,7 +178,9 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return what a refused create means: a final failure, an obstacle, or a transient error (REC-13)."""
+    """Return the status and requeue after a refused create: a final failure, an obstacle, or a transient error
+    (REC-13).
+    """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}
     match error:

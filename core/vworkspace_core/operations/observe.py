@@ -23,7 +23,7 @@ from vworkspace_core.operations.parameters import parameter_problems
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
-    """Yield what a decision about `operation` reads in addition to namespace, target and siblings.
+    """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
 
     Once the run has ended or its object is known, only the engine object is read.
     """

@@ -1,8 +1,8 @@
 """The release override that helm Operations request of their target (REC-9): one writer, no flapping.
 
-A running one requests it. Once the target has taken it up, its own status holds it, with what it replaced: deleting the
-Operation afterwards changes nothing. The request of one that failed, was cancelled or is about to be is withdrawn, and
-the target goes back to what it replaced.
+A running Operation requests it. Once the target has applied it, the target's own status holds it, with what it
+replaced: deleting the Operation afterwards changes nothing. The request of an Operation that failed, was cancelled or
+is being cancelled is withdrawn, and the target goes back to what it replaced.
 """
 
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """Return the values of `Observed.override` and `Observed.withdrawn` for the target's reconcile.
+    """Return the values of `InstanceObserved.override` and `.withdrawn` for the target's reconcile.
 
-    `operations` are those on this target that the operator acts on, of any engine.
+    `operations` are those on this target that the operator is responsible for, of any engine.
     """
     of_helm = [
         operation

@@ -12,7 +12,7 @@ LABEL: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 
 
 
 NAME: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
-"""The schema of an object's name."""
+"""The schema of a Kubernetes object's name."""
 
 
 RESOURCE: Final[ParameterSchema] = {
@@ -123,4 +123,5 @@ PARAMETER_FORMS: Final[Mapping[str, Form]] = {
         (COUNT, "be a number", "5", True),
     )
 }
-"""The text about a parameter in the wrong form. An argument may be a secret: it is not repeated."""
+"""The forms of parameters, with messages for a wrong form. An argument may be a secret, so messages do not repeat it.
+"""

@@ -1,4 +1,4 @@
-"""The check of an Operation against its template, whatever else is in the cluster (OPS-2, OPS-3, RUN-6).
+"""The check of an Operation against its template, independent of the cluster's state (OPS-2, OPS-3, RUN-6).
 
 The reconciler reports problems as Accepted=False/ValidationFailed, the webhook and the agent refuse them: all use this.
 """
@@ -14,7 +14,7 @@ from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, 
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """Return the problems of a readable Operation by its template (OPS-2); none for anything else."""
+    """Return the problems of a readable Operation by its template (OPS-2); none for other objects."""
     if class_of(manifest) is not Operation:
         return ()
     try:
@@ -26,7 +26,8 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 
 
 def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
-    """Return problems of the parameters by the template's schema, and by what its engine reads; absent ones are {}.
+    """Return the problems of the parameters by the template's schema, and by what the engine needs; absent ones are
+    {}.
 
     A template that requires less than its engine needs is accepted at the operator's start; each Operation is checked.
     """

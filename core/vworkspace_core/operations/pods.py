@@ -43,7 +43,7 @@ _MOST_TIMES: Final = 10
 
 
 def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> tuple[Problem, ...]:
-    """Return why a Job with that spec is not started: its pods, their account and images, their number."""
+    """Return why a Job with that spec may not start: its pods, their account and images, their number."""
     return tuple(islice(_job_problems(spec, settings, path), MOST_PROBLEMS))
 
 

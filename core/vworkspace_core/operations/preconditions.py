@@ -48,7 +48,7 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """All preconditions hold: what to create, by which engine, for which target, and the approval that it spends."""
+    """The result if all preconditions hold: the objects to create, engine, target, and the approval to use up."""
 
     engine: Engine
     target: ApplicationInstance
@@ -72,7 +72,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold, or how to start."""
+    """Return the first precondition of OPS-3 that does not hold; if all hold, how to start."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known

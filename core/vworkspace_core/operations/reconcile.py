@@ -38,9 +38,9 @@ _GOING = Decision(row="being deleted, without our finalizer")
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether this decision must not be made from caches, which may be outdated.
 
-    That holds for everything that cannot be undone: to start, to create, to stop, and to call an object gone; and for
-    what the engine follows or finds by a selector, which no cache holds. An Operation that is not ours needs no live
-    view.
+    That is so for everything that cannot be undone (to start, to create, to stop, and to declare an object gone), and
+    for objects that an engine finds by a selector or reads in addition, which no cache holds. An Operation that is not
+    ours needs no live view.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:

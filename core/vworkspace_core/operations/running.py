@@ -1,4 +1,4 @@
-"""A run that has started and not ended: its engine object is created once, then judged (OPS-1, OPS-8).
+"""A run that has started and not ended: its engine object is created once, then its status is judged (OPS-1, OPS-8).
 
 A run is judged in this order: an end that the engine reports; the deadline; a cancellation; a missing engine object. So
 a backup that finished is a success even if the operator noticed only after the deadline, and an engine object that the

@@ -30,7 +30,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
-    """Yield the problems of this error, at the path `where`."""
+    """Yield the problems in a validation error, at the path `where`."""
     rule: Any = error.validator_value
     instance: Any = error.instance
     if _concerns_key(error):

@@ -13,11 +13,11 @@ RUNNER = "vworkspace-operation-runner"
 
 @attrs.frozen
 class OperationSettings:
-    """The values that a cluster may configure.
+    """The settings of Operations that a cluster may configure.
 
     `allowed_service_accounts` are those a Job may name in addition to the runner; `allowed_images` are registries,
-    folders and images (`api.images`), and none allows every image. `timeout_seconds` replaces the engines' default
-    deadlines, by engine name.
+    folders and images (`api.images`), and an empty list allows every image. `timeout_seconds` replaces the engines'
+    default deadlines, by engine name.
     """
 
     cluster_id: str

@@ -32,7 +32,7 @@ _LONGEST_NAME: Final = 128
 
 
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an engine's outputs that a status takes: texts, numbers, and one level of maps."""
+    """Return an engine's outputs, reduced to texts, numbers, and one level of maps."""
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 
@@ -73,7 +73,7 @@ def condition_of(operation: Operation, kind: str) -> Condition | None:
 
 
 def unblocked_status(operation: Operation) -> WantedStatus:
-    """Return the present status without Blocked, so that it is lifted and nothing else changes."""
+    """Return the present status without Blocked, so that only Blocked changes."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(
@@ -102,7 +102,7 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return the decision with the status and its events; unchanged if the status says so already."""
+    """Return the decision with the status and its events; unchanged if the status is up to date."""
     desired = tuple(
         attrs.evolve(condition, message=safe(condition.message))
         for condition in _desired_conditions(operation, wanted_status)

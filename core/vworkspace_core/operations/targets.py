@@ -10,8 +10,8 @@ from vworkspace_core.api.reasons import InstanceConditionType as Type
 def is_ready(target: ApplicationInstance) -> bool:
     """Report whether a target is Ready at its generation, or was when it was suspended.
 
-    A suspended one is not confirmed any more, so that Ready keeps its old generation: what had been confirmed runs on,
-    and maintenance is exactly to work on it in that state.
+    A suspended target is no longer confirmed, so its Ready keeps its old generation; maintenance works on a target in
+    exactly that state.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:

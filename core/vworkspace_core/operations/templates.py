@@ -43,12 +43,12 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
 
 @attrs.frozen
 class OperationTemplate:
-    """One way to do one kind of action.
+    """One way to carry out one type of Operation.
 
     `engine` is the name of an engine of the registry. `needs_ready_target` is never set for restores and upgrades,
-    which are how a broken application is repaired. `allow_foreign_backups` lets a restore take a backup that does not
-    carry its target's labels. `allow_unrestricted_hooks` lets a chart's hook run as the chart has it, whatever its pods
-    may do then: such a template always needs an approval.
+    which repair a broken application. `allow_foreign_backups` lets a restore take a backup that does not carry its
+    target's labels. `allow_unrestricted_hooks` lets a chart's hook run as the chart has it, whatever its pods may do
+    then: such a template always needs an approval.
     """
 
     name: str

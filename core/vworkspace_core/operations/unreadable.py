@@ -1,6 +1,6 @@
-"""The handling of an Operation that cannot be read (REC-13, OPS-11): nothing is started for it.
+"""The handling of an Operation that cannot be read (REC-13, OPS-11): no run is started for it.
 
-What runs continues until the spec can be read again or the Operation is deleted.
+A started run continues until the spec can be read again or the Operation is deleted.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
 def decide_unreadable_operation(
     source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Finalize the Operation if it is being deleted, otherwise report what is wrong (REC-13)."""
+    """Finalize an unreadable Operation that is being deleted; otherwise report its problems (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         known = context if source.has_spec else attrs.evolve(context, engines={})

@@ -31,12 +31,12 @@ _TRIES: Final = 4
 
 
 class UsedApprovalsFull(Permanent):
-    """The error that there is no room for another approval before others expire."""
+    """The error that the ledger is full until other approvals expire."""
 
 
 @attrs.frozen
 class Redemption:
-    """An approval that is to start one Operation."""
+    """The use of an approval to start one Operation."""
 
     rid: str = attrs.field(repr=False)
     uid: str
@@ -45,17 +45,17 @@ class Redemption:
 
 @attrs.frozen
 class UsedApprovals:
-    """The spent approvals: by the hash of the id, the uid of the Operation and when the approval expires."""
+    """The used approvals: by the hash of the id, the uid of the Operation and the time of expiry."""
 
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
     def holder_of(self, rid: str) -> str | None:
-        """Return the uid of the Operation that the approval was spent on, None if it was not."""
+        """Return the uid of the Operation that used the approval; None if it is unused."""
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
-        """Return the ledger with that approval spent, and without long expired ones. Raises LedgerFull."""
+        """Return the ledger with that approval used, and without long expired ones. Raises UsedApprovalsFull."""
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
         }
@@ -90,7 +90,7 @@ def _decoded(value: Any) -> bytes:
 
 @attrs.define
 class UsedApprovalStore:
-    """The ledger in the cluster; a precondition on each write keeps two shards from spending one approval (RUN-13)."""
+    """The ledger in the cluster; a precondition on each write keeps two shards from using one approval (RUN-13)."""
 
     _api: KubeApi
     _namespace: str
@@ -100,9 +100,9 @@ class UsedApprovalStore:
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 
     async def redeem(self, redemption: Redemption, now: datetime) -> UsedApprovals:
-        """Return the ledger with the approval spent, by this Operation or an earlier one; durable on return.
+        """Return the ledger with the approval used, by this Operation or an earlier one; durable on return.
 
-        Raises LedgerFull, and Unavailable if other writers never stop.
+        Raises UsedApprovalsFull, and Unavailable if other writers never stop.
         """
         for _ in range(_TRIES):
             live = await self._live()

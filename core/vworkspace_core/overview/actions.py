@@ -33,14 +33,14 @@ class PlannedAction:
 
 @attrs.frozen
 class Refusal:
-    """The reason why nothing is done. `is_done`: the object is already as requested."""
+    """The reason why no write is needed or possible. `is_done`: the object is already as requested."""
 
     why: str
     is_done: bool = False
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Ask Flux to try a release again that it has given up (REC-14). The token is the time."""
+    """Plan the request to Flux to try a release again that it has given up (REC-14). The token is the time."""
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
     summary = summary_of(kind, manifest)
@@ -54,7 +54,7 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refu
 
 
 def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Pause the release (RES-4)."""
+    """Plan to pause the release (RES-4)."""
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
@@ -66,7 +66,7 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Resume the release. The field is applied and then given up, so that no manager holds it afterwards."""
+    """Plan to resume the release. The field is applied and then given up, so that no manager holds it afterwards."""
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
@@ -79,7 +79,7 @@ def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Ask an Operation to stop (OPS-11)."""
+    """Plan to stop an Operation (OPS-11)."""
     if kind != OPERATION:
         return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
     state = summary_of(kind, manifest).state
@@ -91,7 +91,7 @@ def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 @attrs.frozen
 class Approver:
-    """The person who agrees, until when, and the id of this agreement, which is valid for one run."""
+    """The person who approves, the time until which, and the id of this approval, which is valid for one run."""
 
     name: str
     request_id: str
@@ -115,7 +115,7 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
-    """Write a claim into an Operation. While it is there, the parameters cannot be changed."""
+    """Plan to write a claim into an Operation. While it is there, the parameters cannot be changed."""
     if kind != OPERATION:
         return Refusal("only an Operation can be approved")
     if (state := summary_of(kind, manifest).state) in _ENDED:

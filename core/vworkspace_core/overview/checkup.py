@@ -43,9 +43,9 @@ class CheckResult(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """The point works, except for what is named."""
+    """The check passed, except for what is named."""
     FAILED = "failed"
-    """The point fails until this is repaired."""
+    """The check failed, and must be repaired."""
     OPTIONAL = "optional"
     """Optional, and not installed."""
     UNKNOWN = "unknown"
@@ -124,13 +124,13 @@ def is_served(definitions: Definitions, kind: Kind) -> bool:
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Report that Velero and its namespace are missing: it is installed first, then rights are granted there."""
+    """Report that Velero and its namespace are missing: install it first, then grant rights there."""
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
     return Finding(point, CheckResult.FAILED, told, help_)
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Report whether the operator's account has the printed rights; None: the user may not check that."""
+    """Report whether the operator's account has the printed rights; `missing` is None if that is unknown."""
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
         return Finding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
@@ -241,7 +241,7 @@ def credential(secret: Manifest | None) -> Finding:
 
 
 def may_install(missing: Sequence[Right]) -> Finding:
-    """Report, before installing, whether the user may create what is to be installed."""
+    """Report, before installing, whether the user may create all objects of the installation."""
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))

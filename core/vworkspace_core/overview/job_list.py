@@ -1,4 +1,4 @@
-"""The control plane's knowledge of its jobs and events, as lines that may be shown (SEE-3).
+"""The control plane's jobs and events, as lines that may be shown (SEE-3).
 
 Read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads stay
 encrypted, and malformed ones are reported as such.
@@ -30,7 +30,7 @@ _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
 
 @attrs.frozen
 class JobLine:
-    """One job. `state` is a word for its progress."""
+    """One job of the control plane. `state` is a word for its progress."""
 
     id: str
     cluster: str

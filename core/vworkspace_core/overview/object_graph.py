@@ -29,7 +29,7 @@ _MOST_ITEMS: Final = 12
 
 @attrs.frozen
 class ObjectGraphNode:
-    """One box of the drawing. `waits_for` and `gates` say in words what blocks it."""
+    """One node of the drawing. `waits_for` and `gates` say in words what blocks it."""
 
     id: str
     kind: str
@@ -48,7 +48,7 @@ class ObjectGraphNode:
 
 @attrs.frozen
 class ObjectGraphEdge:
-    """An edge: `target` comes after `source`. `is_open`: the source does not block it."""
+    """An edge of the drawing: `target` comes after `source`. `is_open`: the source does not block it."""
 
     source: str
     target: str
@@ -78,7 +78,7 @@ class ObjectGraph:
 
 
 def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
-    """Return a drawing: the requester, the object, its sources and release, and the rest after its owners."""
+    """Return the drawing of a tree: the requester, the object, its sources and release, then the rest by owner."""
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
     nodes, edges = [asked, root], [ObjectGraphEdge(asked.id, root.id)]
@@ -123,7 +123,7 @@ def _id(ref: ObjectRef) -> str:
 
 
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
-    """Return a drawing of a parent and every node of its graph, with states from its controller's own decision.
+    """Return the drawing of a parent and every node of its graph, with states from its controller's own decision.
 
     A parent that is being deleted, or whose graph is unknown, is drawn with the objects that exist.
     """

@@ -26,7 +26,7 @@ _MOST_CHOICES: Final = 200
 
 @attrs.frozen
 class ListRow:
-    """One object. `about` describes it in a few words; `moved` is when a condition last changed."""
+    """One object of the list. `about` describes it in a few words; `moved` is when a condition last changed."""
 
     ref: ObjectRef
     state: OverviewState
@@ -41,7 +41,7 @@ class ListRow:
 
     @property
     def severity(self) -> Severity:
-        """The tone in which its state is shown."""
+        """The severity with which its state is shown."""
         return severity_of(self.state)
 
 
@@ -61,7 +61,7 @@ class ListQuery:
 
 @attrs.frozen
 class Choice:
-    """A value of a filter, and how many rows it would leave."""
+    """A value of a filter, and the number of rows that match with it."""
 
     value: str
     count: int
@@ -86,7 +86,7 @@ class ListView:
 
 
 def redacted_summary(summary: Summary) -> Summary:
-    """Return the summary with everything redacted that must not be shown."""
+    """Return the summary with its secrets redacted."""
     return attrs.evolve(
         summary,
         reason=safe(summary.reason),

@@ -27,14 +27,16 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 @attrs.frozen
 class Help:
-    """Commands that succeed at that moment and one of which helps; and a sentence that says who else can help."""
+    """Help for an obstacle: commands, of which one solves it and none fails; and a sentence that says who else can
+    help.
+    """
 
     remedies: tuple[str, ...] = ()
     advice: str = ""
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return what helps against a condition of an object; for a box's kind the commands that its message names."""
+    """Return the help against a condition of an object; for a box's kind the commands that its message names."""
     if kind not in _OURS:
         return Help(commands_in(message))
     advice = advice_for(kind.kind, reason)
@@ -62,7 +64,7 @@ def may_resume(manifest: Manifest) -> bool:
 
 
 def commands_in(message: str) -> tuple[str, ...]:
-    """Return the commands that a message of ours names."""
+    """Return the commands in a message of ours."""
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 

@@ -60,15 +60,15 @@ _ORDER: Final = {severity: at for at, severity in enumerate(Severity)}
 
 
 def severity_of(state: OverviewState) -> Severity:
-    """Return the tone of an object's state."""
+    """Return the severity of an object's state."""
     return _OF_STATES[state]
 
 
 def severity_of_node(state: NodeState) -> Severity:
-    """Return the tone of a node's state in a graph."""
+    """Return the severity of a node's state in a graph."""
     return _OF_NODES[state]
 
 
 def urgency(severity: Severity) -> int:
-    """Return the rank of a tone: the smaller, the more urgent."""
+    """Return the rank of a severity: the smaller, the more urgent."""
     return _ORDER[severity]

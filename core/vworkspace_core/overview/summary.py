@@ -70,9 +70,8 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 class Summary:
     """The summary of one object. `since` is None if unknown.
 
-    `remedies` are commands that succeed at that moment, and one of which helps; `advice` says who else can help.
-    `wanted` is the chart version of the spec, `deployed` the one that Helm runs; both are empty for other kinds than
-    instances.
+    `remedies` are commands that would succeed now, of which one helps; `advice` says who else can help. `wanted` is the
+    chart version of the spec, `deployed` the one that Helm runs; both are empty for other kinds than instances.
     """
 
     ref: ObjectRef
@@ -86,7 +85,7 @@ class Summary:
     deployed: str = ""
     is_suspended: bool = False
     override: str = ""
-    """The Operation that asks for another version than the spec does."""
+    """The Operation that requests another version than the spec does."""
 
     @property
     def state_text(self) -> str:
@@ -96,7 +95,7 @@ class Summary:
 
     @property
     def next_look(self) -> str:
-        """The time at which the operator reconciles it again; empty if nothing is to come of it."""
+        """The time at which the operator reconciles it again; empty if that is not planned."""
         match self.state:
             case _ if self.state in _ENDED:
                 return ""

@@ -1,4 +1,4 @@
-"""The tree of an object of ours: who requested it, and every object that was made of it (SEE-1)."""
+"""The tree of an object of ours: who requested it, and every object that was created for it (SEE-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return who requested the spec."""
+    """Return the requester of the object's spec."""
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     managers = [
         str(get_path(entry, "manager"))
@@ -63,7 +63,7 @@ def origin_of(manifest: Manifest) -> ObjectOrigin:
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the object with everything made of it. `objects` holds what carries its uid, and what that owns."""
+    """Return the tree of an object. `objects` holds the objects that carry its uid, and the objects that these own."""
     uid = str(get_path(manifest, "metadata", "uid") or "")
     match kind.kind:
         case APPLICATION_INSTANCE.kind:

@@ -6,7 +6,7 @@ DEFAULT_PATH: Final = "/default"
 """The path that fills in defaults."""
 
 GATED_PATH: Final = "/validate"
-"""The path that judges objects in gated namespaces."""
+"""The path that judges objects in managed namespaces."""
 
 UNGATED_PATH: Final = "/validate-ungated"
 """The path that judges objects in all other namespaces."""

@@ -45,7 +45,7 @@ class WebhookSettings:
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
-    """Return every reason to refuse the write; `gated` says whether its namespace carries the gate's label (RES-5)."""
+    """Return every reason to refuse the write; `namespace_managed` says whether its namespace is managed (RES-5)."""
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
     if request.object is None or request.subresource or request.operation not in written:
         return ()

@@ -53,7 +53,7 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message about a value that a later version wrote; None for one of this version. Raises ValueError."""
+    """Return a message if a later version wrote the value; None for this version's format. Raises ValueError."""
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
         return f"it has format {format_number}, this version reads {FORMAT}"
@@ -63,7 +63,7 @@ def later_format(value: Any) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """Return a short message for what is wrong with a Secret."""
+    """Return the first line of an error, as a message about a Secret."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -122,7 +122,7 @@ class CorruptSecret:
 
 @attrs.frozen
 class ForeignSecret:
-    """A Secret under a name or label of ours that is not ours, or that a later version wrote: it is left alone."""
+    """A Secret with a name or label of ours that we did not write, or that a later version wrote: it is left alone."""
 
     name: str
     why: str

@@ -124,7 +124,8 @@ def _entry(row: Any) -> TombstoneEntry:
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
     """Return the oldest segments that may be deleted now, and how many of their tombstones are younger than `keep`.
 
-    The creation of the last segment serves as the present: a segment was last written before the next one was made.
+    The creation time of the last segment counts as the present: a segment is last written before the next one is
+    created.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -156,7 +157,7 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Report whether this is the tombstone remembered for its key."""
+        """Report whether this tombstone is the one remembered for its key."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:

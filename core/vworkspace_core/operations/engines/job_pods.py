@@ -89,7 +89,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return how the pods' account is created: with the roles of the namespace."""
+    """Return the command that creates the pods' account, with the roles of the namespace."""
     if status.reason != _ACCOUNT.reason:
         return ""
     help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)

@@ -35,7 +35,9 @@ _TEST: Final = "test"
 
 
 class UnreadableRelease(ValueError):
-    """A release Secret that does not hold what Helm writes, or not what Flux recorded. Repeats nothing of it."""
+    """The error for a release Secret that does not hold what Helm writes, or what Flux recorded. It repeats no
+    content.
+    """
 
 
 @attrs.frozen
