@@ -64,7 +64,9 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 
 
 def install_hint(error: BaseException | None) -> str | None:
-    """Return what to install if `error` says that a package is missing; None for others, and for our own modules."""
+    """Return what to install if `error` says that a package is missing; None for other errors, and for our own
+    modules.
+    """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     if error.name in LABORATORY:
@@ -80,7 +82,7 @@ def install_hint(error: BaseException | None) -> str | None:
 
 
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
-    """Return the answers that need no package: the version, and the list of commands.
+    """Return the answer to arguments that need no further package: the version, or the list of commands.
 
     Unless the installation is `complete`, the list ends with what to install.
     """

@@ -35,7 +35,7 @@ class ManualClock:
         return self.elapsed
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Advance the time by `seconds`."""
         if seconds < 0:
             raise ValueError("time does not run backwards; step_wall moves the wall clock")
         self.elapsed += seconds
@@ -45,7 +45,7 @@ class ManualClock:
         self.started += by
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Advance the time by `seconds`, without suspending."""
         self.advance(max(0.0, seconds))
 
 

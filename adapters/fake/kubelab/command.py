@@ -25,7 +25,7 @@ _EXAMPLES = """examples:
 
 @attrs.frozen
 class ServeOptions:
-    """Options of a command that serves a cluster."""
+    """The options of a command that serves a cluster."""
 
     host: str = "127.0.0.1"
     port: int = 0

@@ -49,7 +49,7 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the index key of an instance by the name of its release, so that a foreign object of that name wakes it."""
+    """Yield the name of an instance's release as index key, so that foreign objects of that name wake it."""
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
         yield f"{metadata(manifest).get('namespace')}/{name}"
@@ -57,7 +57,7 @@ def release_names(manifest: Manifest) -> Iterator[str]:
 
 @attrs.define(eq=False)
 class InstanceReconciler:
-    """The observation of ApplicationInstances from the caches of `informers`, and the changes that concern each."""
+    """The reads of ApplicationInstances from the caches of `informers`, and the changes that wake each instance."""
 
     api: KubeApi
     informers: Informers
@@ -65,7 +65,9 @@ class InstanceReconciler:
     clock: Clock
     events: EventSink
     is_backlogged: Callable[[], bool] = lambda: False
-    """A function that returns whether other keys wait: then the first status of an instance may wait for a second."""
+    """A function that reports whether other keys wait: then the first status of an instance may be written a second
+    later.
+    """
     _in_force: Settings = attrs.field(init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
 
@@ -200,7 +202,7 @@ class InstanceReconciler:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owner of a changed object, and every instance that wants its name."""
+        """Yield the owner of a changed object, and every instance that needs its name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name
@@ -215,7 +217,7 @@ class InstanceReconciler:
                     yield ref
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the target of an Operation that requests something of its release (REC-9)."""
+        """Yield the target of an Operation that requests a change of its release (REC-9)."""
         target = target_in(change.object)
         if target is not None and get_path(change.object, "spec", "engine") == EngineName.HELM:
             yield target

@@ -48,7 +48,7 @@ _REMEMBERED: Final = 100
 
 @attrs.frozen
 class SettledJob:
-    """A job with a result. `about` is the object in words; `error` is masked."""
+    """A job with a result. `about` describes the object in words; `error` is masked."""
 
     id: str
     about: str
@@ -60,7 +60,7 @@ class SettledJob:
 class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
-    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and returns whether it changed;
+    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and reports whether it changed;
     `rotate` gets and stores a new one; `objects` lists the owned objects as the informers have them, `cluster` returns
     the Cluster object that reports this operator; `noticed` is called with each write to the cluster. `on_change` is
     called whenever the connection changes its state, and when events begin or cease to be dropped; `on_result` with the
@@ -153,12 +153,12 @@ class Agent:
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """Take in a change of an ApplicationInstance or Operation; `live` is None if it is gone. Does not suspend."""
+        """Process a change of an ApplicationInstance or Operation; `live` is None if deleted. Does not suspend."""
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """Take in an ApplicationInstance or Operation that exists when this process begins to work.
+        """Process an ApplicationInstance or Operation that existed before this process.
 
         Does not suspend.
         """
@@ -170,13 +170,14 @@ class Agent:
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Stop waiting, for failures or for jobs: the credentials changed, and perhaps the server with them."""
+        """Retry at once, whether waiting after a failure or for jobs: the credentials or the server have changed."""
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Accept no more jobs, finish work in progress, and send what waits while the control plane answers (RUN-4).
+        """Accept no more jobs, finish work in progress, and send pending reports while the control plane answers
+        (RUN-4).
 
         Jobs that wait for their objects stay open in the job store: the next leader continues with them.
         """

@@ -1,4 +1,4 @@
-"""The messages to the control plane about a job, each a delivery that its queue repeats until an answer (PULL-3)."""
+"""The messages to the control plane about a job, each repeated by its queue until it is answered (PULL-3)."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
-"""A queue of deliveries: each is repeated until it gets an answer, and none holds up the others (PULL-5).
+"""A queue of deliveries: each is repeated until it is answered, and none delays the others (PULL-5).
 
-Acks and results have one queue, statuses another. A delivery under a key that is waiting already replaces it.
+Acks and results have one queue, statuses another. A delivery replaces a waiting one with the same key.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class DeliveryQueue:
-    """The deliveries of one kind. At most `width` at a time, one while the last try failed.
+    """The deliveries of one kind. At most `width` at a time, but only one while the last try failed.
 
     It begins held: nothing is sent before the control plane has answered a poll.
     """
@@ -91,14 +91,14 @@ class DeliveryQueue:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Let one delivery through although the queue is held; return False if none is due."""
+        """Allow one delivery although the queue is held; return False if none is due."""
         if not self._due():
             return False
         self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
-        """Wait until nothing is left to deliver, or a delivery fails."""
+        """Wait until no delivery is left, or one fails."""
         while len(self) and self._pace.failures == 0:
             await self._ended.wait()
 

@@ -19,11 +19,11 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """An executor that performs at most `parallel` effects at a time, and feeds back the outcome of each.
+    """An executor that performs at most `parallel` effects at a time, and feeds their outcomes to the machine.
 
-    `tasks` runs them; without it, before the start and after the end, none is begun: the next process continues from
-    the records. `noticed` is called with each object that was applied, as it is now, or whose deletion was requested:
-    so caches need not wait for a watch, which may be silent.
+    `tasks` runs them; without it, before the start and after the end, no effect is begun: the next process continues
+    from the records. `noticed` is called with each object that was applied, in its new state, or whose deletion was
+    requested: so caches need not wait for a watch, which may be silent.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class JobEffectExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Report whether nothing is running except a rotation, which waits for the control plane."""
+        """Report whether no effect is running except a rotation, which waits for the control plane."""
         return self._count == 0
 
     async def drain(self) -> None:

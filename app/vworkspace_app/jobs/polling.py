@@ -1,4 +1,4 @@
-"""The long poll: requests jobs again and again, at a pace that spares a server in trouble (PULL-1, PULL-7)."""
+"""The long poll: requests jobs again and again, at a pace that spares an overloaded server (PULL-1, PULL-7)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,7 +20,7 @@ class LongPoll:
     """A loop that requests the jobs of one cluster until it is stopped; no failure ends it.
 
     `random` gives numbers in [0, 1) for jitter. `feed` gets the server's time; `offered` gets the jobs of an answer and
-    returns whether one of them is new.
+    reports whether one of them is new.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LongPoll:
         self.wake()
 
     def wake(self) -> None:
-        """Wait no longer after a failure."""
+        """End a wait after a failure, so that the next poll is sent at once."""
         self._wake_up.set()
 
     async def run(self) -> None:

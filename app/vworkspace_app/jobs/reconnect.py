@@ -39,7 +39,7 @@ class Reconnect:
         any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
-        """Send what waited, in order, since the poll works; at the end every queue is free."""
+        """Send the waiting messages in order, since the poll works again; at the end every queue is free."""
         self._events.release_snapshot()
         self._statuses.release()
         await self._give_head_start(self._events.drain)

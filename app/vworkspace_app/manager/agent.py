@@ -37,8 +37,8 @@ _TOGETHER: Final = 64
 class AgentOptions:
     """Options with which the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
 
-    `rotation` renews the credential, if it can be stored. `reread` reads the credential again and returns whether there
-    is another token. `opener` makes, from the credentials, the object that opens payloads.
+    `rotation` renews the credential, if it can be stored. `reread` reads the credential again and reports whether the
+    token changed. `opener` returns, for credentials, the object that verifies and decrypts payloads.
     """
 
     control: ControlPlane

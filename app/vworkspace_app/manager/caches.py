@@ -67,7 +67,7 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a function that decides by namespace whether an object of the kind is kept; None if all are."""
+        """Return a function that reports by namespace whether to keep an object of the kind; None to keep all."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None
@@ -83,7 +83,7 @@ def informers_of(
 ) -> Iterator[InformerRunner]:
     """Yield one informer per kind.
 
-    Our own have no selector, so that an object with our finalizer is never missed (RES-5).
+    Those of our own kinds have no selector, so that an object with our finalizer is never missed (RES-5).
     """
     informer = partial(
         InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)

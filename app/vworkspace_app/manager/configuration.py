@@ -1,4 +1,6 @@
-"""Conversion of the settings of `run` into those of decisions, and the weak ones for the Cluster to report (RUN-12)."""
+"""Conversion of the settings of `run` into settings of decisions, and weak settings for the Cluster to report
+(RUN-12).
+"""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Leader election as `run` takes part in it: its settings."""
+"""Leader election with the settings of `run`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 async def leader_election(
     settings: RunSettings, connect: Connect, machine: Machine | None = None
 ) -> AsyncIterator[Election]:
-    """Be a candidate while the block runs, if the settings ask for it, and release the Lease after it.
+    """Take part in the election while the block runs, if the settings ask for it, and release the Lease after it.
 
     Raises LeaseLost.
     """

@@ -141,7 +141,7 @@ class Manager:
 
     @property
     def components(self) -> Components:
-        """The parts that telemetry may look at."""
+        """The parts of the process that telemetry may observe."""
         agent = None if self._agent is None else self._agent.agent
         return Components(
             self.informers,
@@ -177,7 +177,7 @@ class Manager:
             group.cancel_scope.cancel()
 
     async def finish(self) -> None:
-        """Begin no further work, and wait for the reconciles and jobs in progress."""
+        """Start no further work, and wait for the reconciles and jobs in progress."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._controllers.finish)
             if self._agent is not None:

@@ -56,7 +56,7 @@ async def production_manager(
     machine: Machine | None = None,
     connect: ConnectControl = ReloadingControlPlane,
 ) -> AsyncIterator[Manager]:
-    """Yield a manager on `api`, which pulls jobs if there are settings of an `agent`, from where `connect` connects.
+    """Yield a manager on `api`, which pulls jobs through `connect` if there are settings of an `agent`.
 
     `credentials` holds what `source` returned first, and follows it while the block runs.
     """

@@ -29,11 +29,13 @@ class OperatorSettings:
     """The number of workers of each controller."""
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0
-    """The interval at which every object is looked at, even without a watch event (REC-8)."""
+    """The interval at which every object is reconciled even without a watch event (REC-8)."""
     namespace: str = "vworkspace-system"
     """The operator's own namespace, which holds its own objects."""
     shard: Shard = WHOLE
-    """The shard whose namespaces are reconciled here; the first shard does what is done once per cluster (RUN-13)."""
+    """The shard whose namespaces are reconciled here; the first shard also does the work needed once per cluster
+    (RUN-13).
+    """
     box_namespaces: tuple[str, ...] = ()
     """The namespaces that boxes and pure reconcilers watch; empty: all of them."""
     version: str = ""

@@ -38,9 +38,9 @@ _TROUBLE = (
 async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]], clock: Clock
 ) -> tuple[Credentials, Installation]:
-    """Return the credential and how the operator was installed, once the API server answers: a pod may start before it.
+    """Return the credential and how the operator was installed, once the API server answers and a credential exists.
 
-    Each change is logged in one line.
+    Each change of what is missing is logged in one line.
     """
     last_error = ""
     waiting = _Waiting(clock)

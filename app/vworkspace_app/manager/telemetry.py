@@ -21,7 +21,7 @@ from vworkspace_core.credentials.secret import Credentials
 
 @attrs.frozen
 class Components:
-    """The parts of the process to look at. `agent` is None without one; `leases` is that of `Election`.
+    """The parts of the process to observe. `agent` is None without one; `leases` is that of `Election`.
 
     `further` are the informers of composites, each of which watches its own part of a kind. `composites`, and
     `controllers` in Python, are the running ones, each with its caches.
@@ -42,7 +42,7 @@ class Components:
 def components_of_extensions(
     running: ExtensionManager, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
 ) -> Components:
-    """Return the components of a process that runs extensions and nothing else."""
+    """Return the components of a process that runs only extensions."""
     return Components(
         Informers(()),
         running.worker_pools,
@@ -57,7 +57,7 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """A callback for what happens in the process, called synchronously. Must not raise."""
+    """A synchronous callback for events in the process. Must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""
@@ -68,7 +68,7 @@ class Telemetry(Protocol):
         ...
 
     def attach(self, components: Components) -> None:
-        """Look at these components from now on, and subscribe as needed. Called once, before anything runs."""
+        """Observe these components from now on, and subscribe as needed. Called once, before anything runs."""
         ...
 
 

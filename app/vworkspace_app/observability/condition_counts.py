@@ -1,4 +1,4 @@
-"""Counts of objects by condition, and which has had one longest; updated as objects change.
+"""Counts of objects by condition, and the object that has had each condition longest; updated as objects change.
 
 A scrape decodes no object, and a healthy object costs only a number: times are kept only of conditions that block.
 """
@@ -55,7 +55,7 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and the seconds for which the oldest has had its status."""
+    """The number of objects with a condition, and for how many seconds the oldest of them has had its status."""
 
     labels: ConditionLabels
     count: int
@@ -135,7 +135,7 @@ class ConditionCounts:
             self._by_object[change.ref] = tuple(now)
 
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
-        """Return how many objects have which condition at `now`, in seconds since the epoch.
+        """Return the number of objects with each condition at `now`, in seconds since the epoch.
 
         A condition that no object has any more stays, at 0: a series that ends looks like an outage.
         """
@@ -144,7 +144,7 @@ class ConditionCounts:
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """Return the objects that have not been Ready for the longest, at most so many."""
+        """Return at most `most` objects: those that have not been Ready for the longest."""
         entries = [
             (entry, labels[2])
             for labels, longest in self._longest.items()

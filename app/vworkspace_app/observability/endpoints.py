@@ -88,7 +88,7 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 @contextmanager
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Serve metrics and probes until everything else has ended; do nothing without an address.
+    """Serve metrics and probes until all other work has ended; do nothing without an address.
 
     `streams` are those of `ConnectionLimits`.
     """

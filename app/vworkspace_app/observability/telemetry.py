@@ -34,7 +34,9 @@ _HEARTBEAT_SECONDS: Final = 1.0
 
 @attrs.define
 class MetricsTelemetry:
-    """`Telemetry` that puts statistics into `latest` each second and counts in `metrics` as things happen."""
+    """`Telemetry` that refreshes the statistics in `latest` each second, and counts events in `metrics` as they
+    happen.
+    """
 
     clock: Clock
     latest: LatestStats
@@ -57,7 +59,7 @@ class MetricsTelemetry:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Take statistics of these components from now on."""
+        """Take the statistics of these components from now on."""
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
@@ -81,7 +83,7 @@ class MetricsTelemetry:
             await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
-        """Report not ready from now on, since the process ends."""
+        """Report not ready from now on, since the process is ending."""
         self._stopping = True
         self.refresh()
 

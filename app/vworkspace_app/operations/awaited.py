@@ -19,7 +19,7 @@ class AwaitedObjects:
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
-        """Record that the key waits for these objects and no others, replacing earlier ones; an empty set clears it."""
+        """Record that the key waits for exactly these objects, replacing earlier ones; an empty set clears it."""
         desired, before = frozenset(objects), self._of.pop(key, frozenset())
         for ref in before - desired:
             self._by[ref].discard(key)

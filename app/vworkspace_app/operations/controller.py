@@ -66,7 +66,7 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 @attrs.frozen
 class ApprovalChecks:
-    """The input for checking approval claims (OPS-4); read again for every pass.
+    """The data for checking approval claims (OPS-4); read again for every pass.
 
     `secret` returns the present approval secret, None if there is none. `skew` is how far the control plane's clock is
     ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; used claims are recorded in
@@ -81,7 +81,7 @@ class ApprovalChecks:
 
 @attrs.define(eq=False)
 class OperationReconciler:
-    """The observation of Operations from the caches of `informers`, and the changes that concern each."""
+    """The reads of Operations from the caches of `informers`, and the changes that wake each Operation."""
 
     api: KubeApi
     informers: Informers
@@ -151,7 +151,9 @@ class OperationReconciler:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """Return the target, which cannot change: Operations of one target are decided one at a time (OPS-5)."""
+        """Return the Operation's target, which cannot change: Operations of one target are decided one at a time
+        (OPS-5).
+        """
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
@@ -239,12 +241,12 @@ class OperationReconciler:
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation itself, and if it freed its target, the ones whose turn comes."""
+        """Yield the Operation itself, and the next Operations on its target if it no longer occupies that."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations that still wait on its target, for another one now: only their status changes."""
+        """Yield the Operations on its target that still wait, now for another one: only their status changes."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
@@ -260,7 +262,7 @@ class OperationReconciler:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation that made the object, in any namespace, by its uid: names can be cut to fit a label."""
+        """Yield the Operation that created the object, in any namespace, by its uid: names may be shortened."""
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
             if isinstance(uid, str) and uid:
@@ -271,19 +273,21 @@ class OperationReconciler:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation in the namespace that has not ended: its gate takes effect at once."""
+        """Yield every Operation in the namespace that has not ended, since the namespace may have become managed or
+        unmanaged.
+        """
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not started and read the object, of any namespace and origin."""
+        """Yield every Operation that has not started and has read the object, of any namespace and origin."""
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not ended, since a kind appeared or disappeared."""
+        """Yield every Operation that has not ended, after a kind appeared or disappeared."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:
-        """Yield every Operation that waits for its claim, or for the secret that checks it."""
+        """Yield every Operation that waits for its claim, or for the secret by which claims are checked."""
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
             conditions = get_path(manifest, "status", "conditions") or ()
             if any(

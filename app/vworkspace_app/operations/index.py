@@ -32,7 +32,7 @@ def target_in(manifest: Manifest) -> ObjectRef | None:
 
 
 def has_ended(manifest: Manifest) -> bool:
-    """Return whether the Operation's phase is terminal."""
+    """Report whether the Operation's phase is terminal."""
     return get_path(manifest, "status", "phase") in TERMINAL_PHASES
 
 

@@ -38,7 +38,7 @@ async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return the kind that a word of the command line means, of any origin; empty if no definition has the word."""
+    """Return the kinds that a word of the command line means, of any origin; empty if no definition has the word."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

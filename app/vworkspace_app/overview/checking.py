@@ -61,7 +61,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Yield findings on everything that `manifests` with these options installs, and whether it works."""
+    """Yield findings on all objects that `manifests` with these options installs, and on whether they work."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     installation = await _installation(api, options)
@@ -78,7 +78,7 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return one finding; UNKNOWN if the user may not read what it needs, so that the rest goes on."""
+    """Return one finding; UNKNOWN if the user may not read what it needs."""
     try:
         return await look()
     except Forbidden as error:

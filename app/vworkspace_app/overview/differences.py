@@ -52,7 +52,7 @@ class ObjectChange:
 
 @attrs.frozen
 class Difference:
-    """Everything that one manifest would change, and what the operator would then report about it.
+    """All changes that one manifest would cause, and what the operator would then report about it.
 
     `is_held`: the control plane wrote the object, and its fields would be changed.
     """
@@ -179,7 +179,7 @@ def _cluster_of(manifest: Manifest) -> str:
 
 
 def overlaid(live: Any, desired: Any) -> Any:
-    """Estimate the result of a server-side apply without a server: lists are replaced whole."""
+    """Estimate the result of a server-side apply without a server: mappings are merged, lists replaced."""
     if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
         return desired
     merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}

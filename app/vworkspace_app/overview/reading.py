@@ -46,7 +46,7 @@ FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""
 
 MADE_KINDS: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())
-"""Kinds that the operator makes."""
+"""Kinds that the operator creates."""
 
 _INSTALLED: Final = (
     DEPLOYMENT,
@@ -95,7 +95,7 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader that collects what it may not read."""
+    """A reader that skips objects that the user may not read, and records their kinds."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api

@@ -45,7 +45,7 @@ def console(width: int) -> Console:
 
 
 def list_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
-    """Return a line for each object; below one that is not well, why, the next check, and what would help."""
+    """Return a line for each object; below an unhealthy one the reason, the next check, and the remedy."""
     shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
     widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
@@ -120,7 +120,7 @@ def _is_well(summary: Summary) -> bool:
 
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> str:
-    """Return how many objects are in which state, which operators are at work, and what could not be read."""
+    """Return the number of objects in each state, which operators are running, and what could not be read."""
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
@@ -130,7 +130,7 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
-    """Return a line on whether an operator is at work, or one line for each shard of several (RUN-13)."""
+    """Return a line on whether an operator runs, or one line for each of several shards (RUN-13)."""
     shards = workers.shards
     if not shards:
         return [f"operator: {_without_lease(workers.heartbeat, now)}"]
@@ -159,7 +159,7 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 
 
 def object_report(branch: Branch, around: ObjectContext, now: datetime) -> RenderableType:
-    """Return the report on one object: who requested it, the tree, its events, and what helps."""
+    """Return the report on one object: who requested it, the tree, its events, and the remedy."""
     parts: list[RenderableType] = [Text(f"Source: {origin_of(around.manifest)}"), _tree(branch, now)]
     if branch.summary.next_look:
         parts.append(Text(f"Next check: {branch.summary.next_look}"))

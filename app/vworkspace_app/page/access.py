@@ -95,7 +95,7 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Send reviews to this API server from now on. Call it on the loop that `reviews` works on."""
+        """Send reviews to this API server from now on. Must be called on the event loop that `reviews` works on."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
@@ -158,7 +158,7 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> TokenReview:
-    """Ask the API server whose the token is, and whether that user may look. Raises OperatorError."""
+    """Ask the API server for the user of a token, and whether that user may open the page. Raises OperatorError."""
     known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return TokenReview.UNKNOWN

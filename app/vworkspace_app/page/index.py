@@ -1,4 +1,4 @@
-"""The rows of the fleet, kept up to date while the page is followed, and dropped after an idle while.
+"""The rows of the list of objects, kept up to date while the page is open, and dropped after an idle while.
 
 An operator whose page is not open pays for one comparison per change. Runs on the loop that owns the caches.
 """
@@ -23,7 +23,7 @@ IDLE_SECONDS: Final = 300.0
 class ListIndex:
     """The rows of the objects that `informers` hold, built on demand.
 
-    `is_watched` returns whether a browser follows the page.
+    `is_watched` reports whether a browser has the page open.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 _EVERY: Final = 1.0
 
 Entries = Callable[[], Iterable[Any]]
-"""A function that reads a list of JSON; called on the loop that owns the list."""
+"""A function that returns a list of JSON; called on the loop that owns the list."""
 
 
 @attrs.define
@@ -36,7 +36,7 @@ class JobsPage:
         return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, since there are no notifications: while the page is followed, the lists are read each second."""
+        """Do nothing, since there are no notifications: while the page is open, the lists are read each second."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

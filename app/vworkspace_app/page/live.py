@@ -1,6 +1,6 @@
-"""The followers of the page: each is sent the parts that changed, when they change, and nothing else (SEE-3).
+"""The followers of the page, the browsers that have it open: each is sent the parts that changed (SEE-3).
 
-While there is no follower, nothing is subscribed, drawn or kept. Followers of one view share what is drawn of it.
+Without followers, nothing is subscribed, rendered or kept. Followers of one view share its rendering.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Return whether one more follower from an address has room; in a full site, only an address with fewer has."""
+        """Report whether another follower from an address has room; in a full site, only an address with fewer has."""
         if len(self._followers) < self._most:
             return True
         counts = Counter(follower.address for follower in self._followers)

@@ -1,4 +1,4 @@
-"""Calls from the event loop that serves the page into the one that owns the caches."""
+"""Calls from the event loop that serves the page into the loop that owns the caches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -80,11 +80,11 @@ class OperatorPage:
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """The navigation."""
+        """The tabs of the navigation."""
         return _TABS
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Look at these components from now on. Call it once, on their loop, before anything runs."""
+        """Observe these components from now on. Must be called once, on their loop, before anything runs."""
         index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
         self._attached = _Attached(components, clock, OtherLoop(), index)
         for runner in (*components.informers, *components.further):
@@ -107,7 +107,7 @@ class OperatorPage:
     # --- screens -------------------------------------------------------------------------------------------------
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the fleet, an object, the timeline, or the operator itself."""
+        """Return the list of objects, one object, the timeline, or the operator itself."""
         is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
         if not is_known:
             return None
@@ -187,7 +187,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def list_screen(view: ListView) -> Screen:
-    """Return filters with counts, and a page of rows."""
+    """Return the screen of the list: filters with counts, and a page of rows."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )
@@ -204,7 +204,7 @@ def list_screen(view: ListView) -> Screen:
 
 
 def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
-    """Return the state of one object, its graph with the same as a list, and its timeline."""
+    """Return the screen of one object: its state, its graph with the same as a list, and its timeline."""
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
     if cached_object.composite is not None and cached_object.observed is not None:

@@ -63,7 +63,7 @@ class RenderedScreen:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """Return the HTML by id of what differs: whole parts, or only the changed items of a list of equal ids."""
+        """Return the changed HTML by id: whole parts, or single items of a list that otherwise has the same ids."""
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
         found: dict[str, str] = {}

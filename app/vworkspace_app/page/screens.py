@@ -23,10 +23,10 @@ class ScreenPart:
 
 @attrs.frozen
 class Screen:
-    """One page.
+    """The content of one page.
 
     `scope` holds the namespaces whose changes can change it, None for all. `every` is the interval in seconds at which
-    a followed screen is drawn again, for values whose changes are not notified.
+    a followed screen is rendered again, for values whose changes are not notified.
     """
 
     title: str
@@ -54,7 +54,7 @@ class ScreenSource(Protocol):
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """The navigation."""
+        """The tabs of the navigation."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

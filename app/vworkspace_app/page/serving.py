@@ -46,7 +46,7 @@ class ServedPage:
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
-        """Have the API server judge tokens, if the page requires one."""
+        """Let the API server judge tokens, if the page requires a token."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 

@@ -43,7 +43,7 @@ HEADERS: Final = {
 
 
 class ViewerRule(Protocol):
-    """A rule for who may look."""
+    """A rule that decides which requests may see the page."""
 
     async def refusal(self, request: Request) -> Response | None:
         """Return the response to a request that may not look; None for one that may."""
@@ -88,7 +88,7 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """One source, drawn and served. `hide` masks secrets in all text that leaves."""
+    """One source as a website. `hide` masks secrets in all text that leaves."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Return whether the follower may still look: a stream can outlast a right."""
+        """Report whether the follower may still see the page: a stream can outlast a right."""
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:

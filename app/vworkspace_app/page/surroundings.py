@@ -1,7 +1,7 @@
-"""One object with the objects made from it, from the caches alone: no request is made for the page.
+"""One object with the objects created from it, from the caches alone: the page sends no request to the API server.
 
-Objects that are not cached (what a release installed, say) are missing here; `status` reads them. Runs on the loop that
-owns the caches.
+Objects that are not cached (such as those that a release installed) are missing here; `status` reads them. Runs on the
+loop that owns the caches.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 @attrs.frozen
 class CachedObject:
-    """A cached object, and the objects made from it. Only a parent has `composite` and `observed`."""
+    """A cached object, and the objects created from it. Only a parent has `composite` and `observed`."""
 
     kind: Kind
     manifest: Manifest

@@ -61,7 +61,7 @@ class Allowances:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Use one up, at `now` by the monotonic clock; return False if none is left."""
+        """Use one allowance up, at `now` by the monotonic clock; return False if none is left."""
         left = self._left(address, now)
         self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1

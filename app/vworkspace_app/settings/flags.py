@@ -13,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Give `command`, which takes `**flags`, a flag for every row; a missing one is passed as None."""
+    """Give `command`, which takes `**flags`, one flag for each row of the table; a missing flag is passed as None."""
     return with_flags_of(SETTINGS)(command)
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return the same decorator for these rows only."""
+    """Return a decorator like `with_flags`, for these rows only."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 

@@ -12,7 +12,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
     """Return how the operator of that namespace was installed.
 
-    If its account cannot be read, assume the printed manifests. Raises Unavailable and Unauthorized.
+    If its account cannot be read, assume that the printed manifests were applied. Raises Unavailable and Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))

@@ -25,7 +25,7 @@ def _line(row: Setting, loaded: Loaded) -> str:
 
 
 def markdown() -> str:
-    """Return docs/settings.md."""
+    """Return the text of docs/settings.md."""
     rows = "\n".join(_row(row) for row in SETTINGS)
     return _PAGE.format(rows=rows, variable=CONFIG_VARIABLE)
 

@@ -1,4 +1,4 @@
-"""The forms of settings. Every source (flag, environment, file) gives text, so that all are read alike."""
+"""The types of settings. Every source (flag, environment, file) gives text, so that all are read alike."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The form of a setting. `read` raises ValueError with a correct example; `about` describes the form in advance."""
+    """The type of a setting. `read` raises ValueError with a correct example; `about` describes valid values."""
 
     about: str
     read: Callable[[str], T]
@@ -32,7 +32,7 @@ class SettingType(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """One row of the table: `name` as an attribute, its shape, its default and its purpose."""
+    """One row of the table: `name` as an attribute, its type, its default and its purpose."""
 
     name: str
     setting_type: SettingType[Any]
@@ -97,7 +97,7 @@ def setting(setting_type: SettingType[T], default: T, about: str, *, also: str =
 
 
 def whole_number(least: int, most: int) -> SettingType[int]:
-    """Return the shape of a whole number within bounds."""
+    """Return the type of a whole number within bounds."""
     about = f"between {least} and {most}"
 
     def read(text: str) -> int:
@@ -115,7 +115,7 @@ def seconds_of(duration: str) -> float:
 
 
 def choice(*words: str) -> SettingType[str]:
-    """Return the shape of one of some words, in any case."""
+    """Return the type of one of some words, in any case."""
     about = f"{', '.join(words[:-1])} or {words[-1]}"
 
     def read(text: str) -> str:
@@ -176,7 +176,7 @@ def _label(text: str) -> str:
 
 
 def some_of(*words: str) -> SettingType[tuple[str, ...]]:
-    """Return the shape of some of these words, separated by commas."""
+    """Return the type of some of these words, separated by commas."""
     about = f"of {', '.join(words)}"
 
     def read(text: str) -> tuple[str, ...]:

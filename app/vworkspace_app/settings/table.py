@@ -224,7 +224,7 @@ def lease_policy(settings: RunSettings) -> LeasePolicy:
 
 
 def shard_in(settings: RunSettings) -> Shard:
-    """Return the share of the cluster that the process works on."""
+    """Return the shard that the process works on."""
     return Shard.of(settings.shard)
 
 

@@ -16,7 +16,7 @@ from vworkspace_core.overview.trace import MOST_MOMENTS, Moment
 
 @attrs.define
 class Recorder:
-    """The moments of the subjects of scenarios. `note` is the callback of `run_scenario`."""
+    """The recorded moments of a scenario. `note` is the callback of `run_scenario`."""
 
     moments: list[Moment] = attrs.field(factory=list)
     _world: BoxWorld | None = None

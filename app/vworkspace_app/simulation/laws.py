@@ -26,7 +26,7 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 @attrs.define
 class _Known:
-    """The memory of one incarnation of an object."""
+    """The recorded facts about one incarnation of an object."""
 
     generation: int = 0
     job_generation: int = 0

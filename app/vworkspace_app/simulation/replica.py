@@ -36,7 +36,7 @@ class _ReplicaTelemetry(LogOnly):
 
 
 class OperatorReplica(Replica):
-    """One process of the operator. `manager` is that of its present life, once it has one."""
+    """One process of the operator. `manager` is the one of its present life, once it has one."""
 
     def __init__(self, world: Surroundings, control: ControlPlaneServer, name: str, settings: RunSettings) -> None:
         super().__init__(world, name, user=f"{USER_PREFIX}{name}")

@@ -1,4 +1,4 @@
-"""The simulation of the operator: scripts of its world, and one run of a script."""
+"""The simulation of the operator: scripts of its world, and the run of one script."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,7 +21,7 @@ _FLUX: Final = FluxBehaviour(
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the world of a script, in which one version cannot be released."""
+    """Return the settings of a script's world, in which one version cannot be released."""
     return WorldSettings(seed=script.seed, replicas=script.replicas, flux=_FLUX)
 
 
@@ -44,7 +44,7 @@ def perform(
 
 
 def draw(seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str]) -> SimulationScript:
-    """Return the script of a seed: instances that live, and faults at their rates."""
+    """Return the script of a seed: users' acts on the instances, and faults at their rates."""
     return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults)
 
 

@@ -9,7 +9,7 @@ from purekube_run.simulation.script import Act
 
 
 class Do(StrEnum):
-    """The acts of a workload."""
+    """The kinds of acts of the workload."""
 
     CREATE = "create"
     UPGRADE = "upgrade"
@@ -37,7 +37,7 @@ _OF_JOBS: Final = 3
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on so many instances."""
+    """Yield the acts of the users on all instances."""
     for number in range(instances):
         yield from _life(random, number, seconds)
 

@@ -1,4 +1,4 @@
-"""Removal of the operator from a cluster, in an order in which nothing is lost or left hanging (RUN-7)."""
+"""Removal of the operator from a cluster, in an order that loses no object and leaves none stuck (RUN-7)."""
 
 from vworkspace_app.uninstall.inventory import Inventory, take_inventory
 from vworkspace_app.uninstall.steps import Stuck, UninstallStep, Waiting, count_and_first, steps_of

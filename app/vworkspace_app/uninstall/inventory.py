@@ -49,7 +49,7 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 
 @attrs.frozen
 class Inventory:
-    """Everything of the operator's in a cluster, and every HelmRelease.
+    """All objects of the operator in a cluster, and every HelmRelease.
 
     `leases` holds those of all namespaces; it is empty if no replica ever took part in leader election.
     """
@@ -109,14 +109,14 @@ class Inventory:
 
     @property
     def is_empty(self) -> bool:
-        """Report whether nothing of the operator's remains except what existing HelmReleases need."""
+        """Report whether no object of the operator remains except those that existing HelmReleases need."""
         rights = self.rights.keys() - self.needed_rights(keep_applications=True)
         namespace = self.namespace_to_delete(keep_applications=True)
         return not (self.definitions or self.deployments or self.webhooks or rights or namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Read everything. Raises what `KubeApi.list` and `get` raise, except NotFound."""
+    """Read all objects to uninstall. Raises what `KubeApi.list` and `get` raise, except NotFound."""
     definitions = [
         ref
         for kind in reversed(OWN_KINDS)

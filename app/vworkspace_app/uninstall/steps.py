@@ -33,7 +33,7 @@ _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """A step that makes no progress; the message says what blocks it, and what to do."""
+    """The error of a step that makes no progress; the message says what blocks it, and what to do."""
 
 
 @attrs.frozen
@@ -206,7 +206,7 @@ def _count_and_names(kind: Kind, manifests: Iterable[Manifest]) -> str:
 
 
 def count_and_first(kind: Kind, names: list[str]) -> str:
-    """Return a count and the first names."""
+    """Return a count and the first names, as text."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"

@@ -21,7 +21,7 @@ from vworkspace_core.overview.remedy import CLI_MANAGER
 async def execute_verb(
     api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
 ) -> str:
-    """Carry out a verb, and return what was done.
+    """Carry out a verb, and return a message about it.
 
     Raises CommandError if it is refused, and what `KubeApi.patch` raises.
     """
@@ -30,7 +30,7 @@ async def execute_verb(
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Write to that very object: one that was recreated meanwhile is left alone."""
+    """Write the planned action to that very object: one that was recreated meanwhile is left alone."""
     match decided:
         case Refusal(why, is_done=True):
             return why

@@ -1,6 +1,6 @@
 """Removal of the finalizers of a controller that will not run again, so that its objects can be deleted.
 
-Whatever the controller has made stays. Children with an owner reference are garbage-collected with their object;
+Objects that the controller created stay. Children with an owner reference are garbage-collected with their object;
 external resources are no longer managed.
 """
 
@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 @attrs.frozen
 class Held:
-    """Objects of a kind that these finalizers hold. `by` is the controller's name for people."""
+    """Objects of a kind that carry these finalizers. `by` is the controller's name for people."""
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,14 +29,14 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """The removal of finalizers. `tell` gets a line for each object. With `dry_run` nothing is written."""
+    """The removal of finalizers. `tell` gets a line for each object. With `dry_run` no object is written."""
 
     api: KubeApi
     tell: Callable[[str], None]
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """Free the held objects; return how many there were.
+        """Remove the finalizers from the held objects; return how many objects there were.
 
         Raises OperatorError. Run again, it continues with the rest.
         """

@@ -40,7 +40,7 @@ def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[
 
 
 def is_known(word: str) -> bool:
-    """Return whether a word names one of our own kinds."""
+    """Report whether a word names one of our own kinds."""
     return word.lower() in _WORDS
 
 

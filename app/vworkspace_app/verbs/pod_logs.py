@@ -27,7 +27,9 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 
 @attrs.frozen
 class LogRequest:
-    """The owner of the pods (the operator if `name` is empty), how many lines, and whether to follow."""
+    """The request for logs: the owner of the pods (the operator if `name` is empty), number of lines, and whether to
+    follow.
+    """
 
     name: str
     namespace: str | None

@@ -1,6 +1,6 @@
 """The ASGI application of the webhooks: JSON in, the pure judgement, JSON out.
 
-The path says whether the namespace is gated: two webhooks with opposite `namespaceSelector`s have two paths, so that
+The path says whether the namespace is managed: two webhooks with opposite `namespaceSelector`s have two paths, so that
 the API server's own view of the label counts and every replica can answer without a cache.
 """
 

@@ -40,7 +40,7 @@ class ReviewBody:
 
     @property
     def counted(self) -> int:
-        """The bytes of the budget that it takes."""
+        """The bytes of the budget that the body takes."""
         return max(0, len(self.content) - SMALL)
 
 
@@ -52,7 +52,7 @@ class Bodies:
     """The bodies, with whether each is complete."""
 
     async def read(self, request: Request) -> ReviewBody:
-        """Return the body, which is held until `let_go`; an empty one with a refusal if it cannot be read."""
+        """Read the body, which is held until `let_go`; an empty one with a refusal if it cannot be read."""
         body = ReviewBody()
         self._held[body] = False
         try:
@@ -73,7 +73,7 @@ class Bodies:
         return body
 
     def let_go(self, body: ReviewBody) -> None:
-        """Forget a body."""
+        """Stop holding a body."""
         self._held.pop(body, None)
 
     def _counted(self) -> int:

@@ -30,7 +30,7 @@ _WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks in addition to the operator's own: converters, and judges by path."""
+    """The webhooks for users' kinds: converters, and judges by path."""
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
@@ -95,7 +95,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
     """Return the answer to a ConversionReview, with a `rest` after each object.
 
-    Raises MalformedConversionReview and msgspec.DecodeError for a body that is none.
+    Raises MalformedConversionReview and msgspec.DecodeError for a body that is no such review.
     """
     request = _read(body)
     converted: list[Any] = []

@@ -45,7 +45,7 @@ class CertificateFiles:
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Look for new files until cancelled; files that cannot be read leave the old certificate in place."""
+        """Read new files until cancelled; if they cannot be read, the old certificate stays in use."""
         logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
@@ -59,7 +59,7 @@ class CertificateFiles:
                 logged = why
 
     def reload(self) -> bool:
-        """Read the files again; return whether there is a new certificate. Raises OSError, ssl.SSLError."""
+        """Read the files again; report whether there is a new certificate. Raises OSError, ssl.SSLError."""
         content = self._read()
         if content == self._content:
             return False
@@ -91,6 +91,6 @@ def _problem(error: OSError) -> str:
 
 
 def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Return whether a verified certificate has one of the names as its common name; without names any does."""
+    """Report whether a verified certificate has one of the names as its common name; without names any does."""
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     return not names or any(key == "commonName" and value in names for key, value in subject)

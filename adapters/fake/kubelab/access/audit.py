@@ -13,9 +13,9 @@ from kubelab.model.calls import RequestVerb
 class AuditEntry:
     """One answered request.
 
-    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version` the
-    store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a
-    caller who is not authenticated (401). `impersonator` is the authenticated user, where that is another.
+    `at` is the server's time of the answer, `agent` the User-Agent. `status` is the HTTP status, `version` the store's
+    resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a caller
+    who is not authenticated (401). `impersonator` is the authenticated user, if that is another one.
     """
 
     at: datetime
@@ -50,21 +50,21 @@ class AuditLog:
         return len(self._entries)
 
     def add(self, entry: AuditEntry) -> None:
-        """Remember one request."""
+        """Add one request to the log."""
         self._entries.append(entry)
         if self.on_entry is not None:
             self.on_entry(entry)
 
     def clear(self) -> None:
-        """Forget all entries, so that a test counts from here."""
+        """Forget all entries, so that a test counts from here on."""
         self._entries.clear()
 
     def select(self, desired: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
-        """Return the entries for which `wanted` is true."""
+        """Return the entries for which `desired` is true."""
         return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
-        """Return the requests with a writing verb that were no dry runs, of one user or of all."""
+        """Return the write requests that were no dry runs, of one user or of all."""
         return self.select(
             lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
         )

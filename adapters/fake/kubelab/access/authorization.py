@@ -42,7 +42,7 @@ def review_attributes(asked: Mapping[str, Any]) -> Attributes:
 
 
 def denied(caller: Caller, asked: Attributes) -> ApiFailure:
-    """Build the 403 in kube-apiserver's words: which user cannot do what, where."""
+    """Return the 403 failure in kube-apiserver's words: which user cannot do what, where."""
     resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'

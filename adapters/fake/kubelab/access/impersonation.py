@@ -23,7 +23,7 @@ _AUTHENTICATED: Final = "system:authenticated"
 
 @attrs.frozen
 class Identity:
-    """The identity in the `Impersonate-` headers of a request. It is empty without such headers."""
+    """The identity in the `Impersonate-` headers of a request; empty without such headers."""
 
     user: str = ""
     groups: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Identity:
 
 
 def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None) -> Caller:
-    """Return the caller with the identity `wanted`, or `caller` itself when it is empty.
+    """Return the caller with the requested `identity`, or `caller` itself if that is empty.
 
     Raises ApiFailure: 400 for an identity without a user, 403 if `caller` lacks a right.
     """

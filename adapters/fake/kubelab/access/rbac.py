@@ -41,13 +41,13 @@ class Rbac:
         store.observe(self._on_change)
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
-        """Report whether any rule of any of the caller's bindings permits this."""
+        """Report whether a rule of one of the caller's bindings permits the request."""
         if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
 
     def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
-        """Yield every rule that holds for the caller in a namespace (empty: for cluster-scoped requests)."""
+        """Yield every rule that the caller's bindings grant in a namespace (empty: for cluster-scoped requests)."""
         if MASTERS in caller.groups:
             yield _EVERYTHING
         for grant in self._current():
@@ -79,7 +79,7 @@ class Rbac:
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """Return the caller that a service account's token authenticates."""
+    """Return the caller as which a service account's token is authenticated."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(service_account_user(namespace, name), groups, agent)
 

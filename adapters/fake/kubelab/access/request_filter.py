@@ -1,4 +1,4 @@
-"""The gate around every request: authorization and checks of what is served before it, the audit log after it."""
+"""The filter around every request: authorization and checks before it, the audit log after it."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RequestFilter:
-    """The check before each request to the store. With `authorize` None every caller may do everything."""
+    """The filter of requests. With `authorize` None every caller may do everything."""
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
         self.authorize = authorize
@@ -25,7 +25,7 @@ class RequestFilter:
         self._now = now
 
     def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
-        """Refuse what the caller may not do and what the resource does not serve. Raises ApiFailure."""
+        """Refuse a request that the caller may not make, or that the resource does not serve. Raises ApiFailure."""
         asked = attributes_of(verb, target, only)
         if self.authorize is not None and not self.authorize(caller, asked):
             raise denied(caller, asked)
@@ -64,12 +64,12 @@ class RequestFilter:
     def refused(
         self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
     ) -> None:
-        """Write the audit log of a request that was refused before it could act."""
+        """Write an audit entry for a request that was refused before it could act."""
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write the audit log of a request that named no object, or failed before one was known."""
+        """Write an audit entry for a request that named no object, or failed before one was known."""
         self._audit.add(
             AuditEntry(
                 at=self._now(),

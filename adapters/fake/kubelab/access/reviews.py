@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import get_path
 
 
 class Reviewer:
-    """The answers to reviews. A caller may review itself; to review other users it needs a right."""
+    """The answers to access reviews. A caller may review itself; to review other users it needs a right."""
 
     def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
         self._rbac = rbac

@@ -1,4 +1,4 @@
-"""The match of a write with a webhook: its rules, selectors and conditions."""
+"""The match of a write request with a webhook: its rules, selectors and conditions."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -15,8 +15,7 @@ Manifest = Mapping[str, Any]
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
     """Return the version in which a declared webhook receives this request; empty if the webhook does not match.
 
-    With `matchPolicy: Equivalent` that may be another served version than the request's; the objects are then
-    converted.
+    With `matchPolicy: Equivalent` it may be another served version than the request's; the objects are then converted.
     """
     definition = request.target.resource.definition
     own = request.target.resource.version

@@ -37,7 +37,7 @@ class Webhook:
     ignores_failure: bool
     version: str
     asked_in: str = ""
-    """The version in which the objects are sent; empty for that of the request."""
+    """The version in which the objects are sent; empty for the version of the request."""
 
 
 def webhooks_for(
@@ -77,7 +77,7 @@ def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """Return the refusal for a webhook that cannot be called; None if its failurePolicy is Ignore."""
+    """Return the refusal because a webhook cannot be called; None if its failurePolicy is Ignore."""
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'

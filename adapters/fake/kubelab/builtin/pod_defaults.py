@@ -10,7 +10,7 @@ _MODE: Final = 0o644
 
 
 def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
-    """Return `fields` with absent keys taken from `defaults`; a default of None is left out."""
+    """Return `fields` with defaults for absent keys; a default of None is left out."""
     return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
 
 
@@ -23,7 +23,7 @@ def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> 
 
 
 def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_links: bool = False) -> dict[str, Any]:
-    """Return a pod spec with its defaults. `restart_policy` is None where the user has to choose one (Jobs)."""
+    """Return a pod spec with its defaults. `restart_policy` is None if the user has to choose one (Jobs)."""
     out = filled(
         spec,
         restartPolicy=restart_policy,

@@ -28,7 +28,7 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 class ClusterAccess:
     """Callers by bearer token, the first being the kubeconfig's default; None makes every caller the administrator.
 
-    `tls` is the certificate to show; None serves plain HTTP.
+    `tls` is the server's certificate; None serves plain HTTP.
     """
 
     tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)
@@ -70,7 +70,10 @@ def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rba
 
 
 def callers(token: str, tokens: Path | None) -> Mapping[str, Caller]:
-    """Return the callers of a command line: the administrator's token, and those of a file. Raises KubelabError."""
+    """Return the callers that a command line names: the administrator's token, and the tokens of a file.
+
+    Raises KubelabError.
+    """
     return ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
 
 

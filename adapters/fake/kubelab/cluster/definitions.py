@@ -37,7 +37,7 @@ def read_definitions(crds: Definition | Iterable[Definition], folder: Path = Pat
 
 
 def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
-    """Create CRDs. Raises KubelabError naming the one that is refused, and why."""
+    """Create the CRDs. Raises KubelabError with the name and reason of a refused one."""
     api = InProcessKube(server)
     for crd in crds:
         try:

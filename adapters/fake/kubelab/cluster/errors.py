@@ -1,8 +1,8 @@
-"""The errors of a laboratory that cannot be started as asked."""
+"""The error of a laboratory that cannot be started as requested."""
 
 
 class KubelabError(Exception):
-    """Says why the laboratory cannot start, and what to do.
+    """The error that the laboratory cannot start, with what to do.
 
     `option` is the option to blame, such as `simulate`; `is_misuse`: the options themselves are wrong.
     """

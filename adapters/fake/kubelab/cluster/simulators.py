@@ -31,7 +31,7 @@ _CALLERS: dict[type, Caller] = {
 
 
 def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
-    """Return the simulators of these names, `all` for every one. Raises KubelabError for one that does not exist."""
+    """Return the simulators of these names; `all` means every one. Raises KubelabError for an unknown name."""
     if "all" in names:
         return SIMULATORS
     for name in names:
@@ -43,7 +43,7 @@ def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
-    """Yield the simulators' CRDs that are not among the real ones given."""
+    """Yield the simulators' CRDs that are not among the given real ones."""
     present = {crd["metadata"]["name"] for crd in crds}
     ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
@@ -59,7 +59,7 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run until cancelled: no object ends the process, as controller-runtime recovers from panics."""
+    """Run a simulator until cancelled: no object ends the process, as controller-runtime recovers from panics."""
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)
 

@@ -1,4 +1,4 @@
-"""The check of service accounts, as by every API server: a pod whose account does not exist is refused."""
+"""The check of service accounts: as on every API server, a pod is refused if its account does not exist."""
 
 from typing import Any
 

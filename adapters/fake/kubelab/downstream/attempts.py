@@ -1,4 +1,4 @@
-"""One attempt of a simulated controller at its object: its end and its duration, by the rules of the test."""
+"""One attempt of a simulated controller at its object: its outcome and its duration, by the rules of the test."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ class Attempt:
     rule: DownstreamRule | None = None
 
     def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
-        """Return the rules that have been used after this attempt: `used`, and its own."""
+        """Return the rules that are used up after this attempt: `used`, and its own."""
         return used if self.rule is None else (*used, self.rule)
 
 
@@ -33,5 +33,5 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt has to be decided again, because its rule has been removed."""
+    """Report whether a stalled attempt must be decided again, because its rule was removed."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules

@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 
 
 class Ending(StrEnum):
-    """The end of an attempt. Endings that a controller does not distinguish mean FAIL there."""
+    """The way an attempt ends. A controller that does not distinguish an ending treats it as FAIL."""
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
@@ -206,7 +206,7 @@ class DownstreamBehaviour:
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
-        """Return the rule for the next attempt at `ref`, after the rules `used` by earlier attempts; None: success."""
+        """Return the rule for the next attempt at `ref`, given the rules `used` by earlier attempts; None: success."""
         for rule in self.rules:
             times = rule.outcome.times
             if rule.matches(ref) and (times is None or list(used).count(rule) < times):

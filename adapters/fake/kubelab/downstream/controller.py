@@ -20,14 +20,14 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to forget all memories of an object, whose data is deleted. The answer is None."""
+    """A request to forget all memories of an object, whose data was deleted. The answer is None."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """The observations of a controller. `live` is None for an object that is gone and of which a memory remains.
+    """The observations of a controller. `live` is None for a deleted object of which a memory remains.
 
     `world` has every observed object of the kinds that the controller watches, `memories` the memories of other
     objects.
@@ -75,7 +75,7 @@ class ObjectView:
 
 @attrs.frozen
 class PassResult:
-    """The end of a pass over one object: the controller's memory, and when it looks at the object again.
+    """The end of a pass over one object: the controller's memory of it, and the time of the next pass.
 
     A memory of None is forgotten. `interval` marks a regular interval, as opposed to remaining work. `error` is what
     the controller would log.
@@ -88,7 +88,7 @@ class PassResult:
 
 
 NOTHING: Final = PassResult()
-"""The result of a pass without a memory and without another look."""
+"""The result of a pass without a memory and without another pass."""
 
 
 def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
@@ -100,8 +100,8 @@ class DownstreamController:
     """One simulated controller.
 
     `subjects` are the kinds that it reconciles, `watches` further kinds that it observes; `wakes` returns the subjects
-    to reconcile after an object changed, in addition to the object itself. `restarted` returns what is left of a memory
-    after a restart of the controller's process (None: nothing).
+    to reconcile after an object changed, in addition to the object itself. `restarted` returns the part of a memory
+    that survives a restart of the controller's process (None: nothing).
     """
 
     name: str

@@ -41,7 +41,7 @@ def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEv
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Create a pod: an object if it cannot start, and an Event in any case."""
+    """Create a pod with its Event; the pod is an object only if it cannot start."""
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
@@ -67,7 +67,7 @@ def _waiting(pod: JobPod) -> dict[str, Any]:
 
 
 def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
-    """Delete pods that must not run any longer."""
+    """Delete pods that must no longer run."""
     for pod in pods:
         yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
     for ref, manifest in view.all_of(POD, view.ref.namespace):

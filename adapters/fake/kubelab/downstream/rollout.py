@@ -42,7 +42,7 @@ class Rollout:
 
     @property
     def works(self) -> bool:
-        """True if its pods become ready."""
+        """Report whether the rollout's pods become ready."""
         return self.attempt.outcome.ending is Ending.SUCCEED
 
     def at(self, now: datetime) -> Pods:

@@ -15,10 +15,10 @@ from purekube.ports import KubeApi
 
 
 class DownstreamSimulator(Simulator):
-    """All simulated downstream controllers in one; it keeps their memories of objects.
+    """All simulated downstream controllers in one, with their memories of objects.
 
-    `names` are the chosen controllers of `kubelab.downstream.CONTROLLERS`, by default all. `behaviour` may be
-    replaced at any time. `crash()` restarts every controller in the middle of its work.
+    `names` are the chosen controllers of `kubelab.downstream.CONTROLLERS`, by default all. `behaviour` may be replaced
+    at any time. `crash()` restarts every controller in the middle of its work.
     """
 
     title = "the simulated downstream controllers"

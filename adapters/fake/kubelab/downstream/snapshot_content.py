@@ -1,4 +1,4 @@
-"""The content of a snapshot, which the CSI driver cuts and reports."""
+"""The content of a snapshot, which the CSI driver creates and reports on."""
 
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 
 
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
-    """Write the status that the CSI driver's side reports on the content, if the kind is served."""
+    """Write the status with which the CSI driver reports a snapshot on its content, if the kind is served."""
     status = {
         "error": None,
         "creationTime": round(view.now.timestamp()) * 10**9,
@@ -55,13 +55,13 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write the driver's failure to cut the snapshot into the content's status."""
+    """Write the driver's error, that it could not take the snapshot, into the content's status."""
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the size of the claim, which a restored claim must have at least."""
+    """Return the size of the claim, the least that a restored claim must have."""
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
     )

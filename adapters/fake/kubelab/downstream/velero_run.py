@@ -1,4 +1,4 @@
-"""A backup or restore in progress: its phases, each written after the other.
+"""A backup or restore in progress: its phases, written one after the other.
 
 The phases are those of Velero's `pkg/apis/velero/v1`. It continues without its object: Velero cannot be stopped, and
 completes what it has begun.
@@ -41,7 +41,7 @@ class Flow:
 
 @attrs.frozen
 class VeleroRun:
-    """A run in progress. `manifest` is the object as it was at the beginning, `status` the present status."""
+    """A run in progress. `manifest` is the object at its beginning, `status` the present status."""
 
     attempt: Attempt
     manifest: Manifest
@@ -63,7 +63,7 @@ class VeleroRun:
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Begin a run; `status` is what it writes first, `manifest` the object with Velero's defaults."""
+    """Begin a run; `status` is its first status, `manifest` the object with Velero's defaults."""
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
@@ -102,7 +102,7 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return the run as it is written before its next phase: with the counts that belong to the present one."""
+    """Return the run as it is written before its next phase, with the counts that belong to the present phase."""
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run
     status = dict(run.status)
@@ -115,7 +115,7 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a result that remembers the run and looks at it again when its next phase is due."""
+    """Return a result that remembers the run and schedules a pass for its next phase."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 

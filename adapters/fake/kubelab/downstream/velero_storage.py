@@ -26,7 +26,7 @@ class Stored:
 
 
 def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Report whether a backup or restore with that spec selects an object, by its namespace and its resource."""
+    """Report whether a backup or restore with that spec selects an object, by namespace and resource."""
     names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
     included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
     namespace = metadata(item).get("namespace")
@@ -52,7 +52,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """Keep a stored backup: a missing object is created again at the next sync."""
+    """Keep a stored backup: if its object is missing, the next sync creates it again."""
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
@@ -88,6 +88,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the stored objects of a Backup's name."""
+    """Return the stored objects of the Backup with that name."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

@@ -92,7 +92,7 @@ def _root(workflow: str, records: Sequence[StepRecord], count: int, phase: str) 
 
 
 def compressed(nodes: Mapping[str, Any]) -> str:
-    """Return nodes in the form of large workflows' `status.compressedNodes`."""
+    """Return nodes in the compressed form of large workflows' `status.compressedNodes`."""
     return base64.b64encode(gzip.compress(canonical_json(nodes), mtime=0)).decode()
 
 
@@ -107,7 +107,7 @@ def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
 
 
 def resume_patch(workflow: Manifest) -> dict[str, Any]:
-    """Return the merge patch by which users resume a workflow: suspended nodes succeed, `spec.suspend` is removed."""
+    """Return the merge patch with which users resume a workflow: suspended nodes succeed, `spec.suspend` is removed."""
     nodes = {
         id_: {**node, "phase": "Succeeded"} if (node.get("type"), node.get("phase")) == ("Suspend", "Running") else node
         for id_, node in written_nodes(workflow).items()

@@ -176,7 +176,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 
 
 def _remaining_pods(memory: Rollout, pods: Pods) -> int:
-    """Return how many earlier pods remain.
+    """Return the number of earlier pods that remain.
 
     They are removed before their replacements start, so there are never too many.
     """

@@ -1,4 +1,4 @@
-"""The behaviour of a simulated Flux: delays, outcomes, what exists; data that can be changed at run time.
+"""The behaviour of a simulated Flux: delays, outcomes, existing charts; data that can be changed at run time.
 
 The first rule that matches and is not used up decides; without one everything succeeds. A rule counts its uses per
 release (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class OutcomeKind(StrEnum):
-    """The end of a Helm action."""
+    """The ways a Helm action can end."""
 
     SUCCEED = "succeed"
     FAIL = "fail"
@@ -42,7 +42,7 @@ class OutcomeKind(StrEnum):
 
 @attrs.frozen
 class FluxOutcome:
-    """The end of one Helm action. `seconds` overrides the delay of the action; `times` limits a rule's use."""
+    """The outcome of one Helm action. `seconds` overrides the delay of the action; `times` limits a rule's use."""
 
     kind: OutcomeKind = OutcomeKind.SUCCEED
     message: str = ""
@@ -106,7 +106,7 @@ class SourceFault(StrEnum):
 
 @attrs.frozen
 class SourceOutcome:
-    """The end of one request. `times` limits a rule's use."""
+    """The outcome of one request. `times` limits a rule's use."""
 
     fault: SourceFault = SourceFault.NONE
     message: str = ""

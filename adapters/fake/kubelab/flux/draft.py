@@ -107,7 +107,7 @@ class Draft:
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Post an Event with the next patch, if Events are posted at all."""
+        """Post an Event together with the next patch, if Events are posted at all."""
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
             uid = str(metadata(self.object).get("uid", ""))
@@ -129,14 +129,14 @@ class Draft:
         self.mark(STALLED, "True", reason, message)
 
     def progress(self, message: str, *, drift: bool) -> None:
-        """Set Reconciling=True, and Ready=Unknown if the artifact is out of date or was never ready."""
+        """Set Reconciling=True, and Ready=Unknown if the artifact is outdated or was never ready."""
         self.mark_reconciling("Progressing", message)
         ready = condition(self.object, READY)
         if drift or ready is None or ready["status"] == "Unknown":
             self.mark(READY, "Unknown", "Progressing", message)
 
     def handle_request(self) -> None:
-        """Echo the token of a manual request in the status."""
+        """Copy the token of a manual request (`requestedAt`) into the status."""
         token = self.annotations.get(REQUESTED_AT)
         if token is not None:
             self.status["lastHandledReconcileAt"] = token
@@ -146,12 +146,12 @@ class Draft:
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:
-        """Be busy for `seconds`."""
+        """Be busy for `seconds`, during which the working copy does not change."""
         if seconds > 0:
             self.now = yield Sleep(seconds)
 
     def patch(self, *, observed: bool = False) -> PassStep[None]:
-        """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
+        """Write the changes since the last patch; `observed` also advances `status.observedGeneration`."""
         if observed:
             self.status["observedGeneration"] = self.generation
         events, self._events = self._events or [], None if self._events is None else []

@@ -1,7 +1,7 @@
 """The Helm actions of helm-controller: their effects on Helm's storage, the history and the conditions.
 
 Every action returns the error that makes the pass be retried at once, or an empty text. A failure that Helm stored is
-no such error: it is counted, and handled by the next decision of the same pass.
+not such an error: it is counted, and handled by the next decision of the same pass.
 """
 
 from datetime import datetime
@@ -23,7 +23,7 @@ _HOOKS_FAILED: Final = "hooks failed: "
 
 
 def install(request: HelmRequest) -> PassStep[str]:
-    """Install the chart. Clears the history of any earlier release."""
+    """Install the chart, and clear the history of any earlier release."""
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
 
@@ -107,7 +107,7 @@ def _take_inventory(request: HelmRequest) -> None:
 
 
 def count_failure(request: HelmRequest) -> None:
-    """Count a failed action of any kind."""
+    """Count a failed action of any type."""
     request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
 
 

@@ -40,7 +40,7 @@ class HelmObservation:
 
 
 class Next(StrEnum):
-    """The next action, by its name in Flux's messages."""
+    """The next action, with its name in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -53,7 +53,7 @@ class Next(StrEnum):
 
 @attrs.frozen
 class NoAction:
-    """The decision that nothing is left to do."""
+    """The decision that no action is left."""
 
 
 @attrs.frozen
@@ -119,7 +119,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Choose the next action; change conditions and history only where Flux does so while it decides."""
+    """Choose the next action; change conditions and history only as Flux does while it decides."""
     match observed.state:
         case HelmReleaseState.IN_SYNC:
             return _in_sync(request, forced)

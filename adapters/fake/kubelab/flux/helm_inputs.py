@@ -46,8 +46,8 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
 def source_problem(source: Manifest) -> str:
     """Return why the source does not count as ready; empty if it does.
 
-    As in helm-controller, the Ready condition does not matter: a source whose registry is gone still serves its
-    artifact. A suspended source counts as well, with its old artifact.
+    As in helm-controller, the Ready condition does not matter: a source whose registry is unreachable still serves its
+    artifact. A suspended source counts as ready as well, with its old artifact.
     """
     meta = metadata(source)
     subject = f"{source['kind']} '{meta.get('namespace')}/{meta.get('name')}' is not ready: "
@@ -77,7 +77,7 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Return the values of all references and the inline ones.
+    """Return the values of all references, and the inline ones.
 
     Referenced content is not parsed: it only changes the digest.
     """
@@ -118,7 +118,9 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
 
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Return a message about the first unready HelmRelease of `dependsOn`, in Flux's words; empty if all are ready."""
+    """Return a message about the first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty if all
+    are.
+    """
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))
         release = yield from get_object(ObjectRef(HELM_RELEASE, *place))

@@ -40,7 +40,7 @@ _TIMEOUT_OF: Final = {
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
-    """Change the Helm release as `request` demands, as far as this pass may."""
+    """Bring the Helm release to the requested state, as far as this pass may."""
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)

@@ -15,10 +15,10 @@ from kubelab.simulation.effects import PassStep
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall what `status.history` says is installed; return the error if that failed, else empty.
+    """Uninstall the release that `status.history` records; return the error if that failed, else empty.
 
-    This uses the status alone, since the spec may name another release by now. A release that is gone already counts as
-    uninstalled; without a history there is nothing to uninstall.
+    This uses the status alone, since the spec may name another release by now. A missing release counts as uninstalled;
+    without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
     if not history:
@@ -44,7 +44,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release, so that the next attempt installs it again. Ready keeps the failure."""
+    """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure."""
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
     entry = request.history[0]
@@ -90,7 +90,7 @@ def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) ->
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:
-    """Mark a release as failed that a crash left pending."""
+    """Mark a release as failed that a crash of helm-controller left pending."""
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:
         return ""

@@ -73,7 +73,7 @@ class HelmRequest:
 
 
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
-    """Copy the winner of Remediated, TestSuccess and Released to Ready, latest generation first.
+    """Copy the decisive one of Remediated, TestSuccess and Released to Ready; the latest generation comes first.
 
     Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without
     any of the three, the first condition is copied, even Ready itself: therefore a lost Released leaves Ready=Unknown

@@ -18,7 +18,7 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
 @attrs.frozen
 class Remediation:
-    """The reaction to a failed install or upgrade. `retries` below zero means for ever."""
+    """The reaction to a failed install or upgrade. `retries` below zero means without limit."""
 
     retries: int
     remediate_last_failure: bool
