@@ -166,7 +166,7 @@ class ApiServer:
         return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:
-        """Decide one write and store it; answer an access review."""
+        """Validate one write and store it; answer an access review."""
         if call.target.resource.storage in REVIEWS:
             kind = call.target.resource.kind
             return self.request_filter.answer(
@@ -181,7 +181,7 @@ class ApiServer:
         )
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Decide a write without storing it, so that admission webhooks can be called; `commit` stores it."""
+        """Validate a write without storing it, so that admission webhooks can be called; `commit` stores it."""
         try:
             self.request_filter.admit(call.verb, call.target, call.caller)
             return self._decide(call)
@@ -190,7 +190,7 @@ class ApiServer:
             raise
 
     def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
-        """Log a prepared write that a webhook denied."""
+        """Write an audit entry for a prepared write that a webhook denied."""
         self.request_filter.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
@@ -257,7 +257,7 @@ class ApiServer:
 
     @property
     def idle(self) -> bool:
-        """True if `run_gc` would do nothing."""
+        """True if `run_gc` has no work to do."""
         return self._controllers.idle
 
     def _write(

@@ -163,7 +163,7 @@ class WorkerPool:
 
     @property
     def is_backlogged(self) -> bool:
-        """Report whether keys of more than background priority wait for a worker."""
+        """Report whether keys above background priority wait for a worker."""
         return self._queue.is_backlogged
 
     @property

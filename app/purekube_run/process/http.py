@@ -208,7 +208,7 @@ class _Port:
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
-        """Free the place of a client that is gone."""
+        """Free the place of a client that has disconnected."""
         self._places.forget(client)
 
     def _leave(self, client: Client | None) -> None:

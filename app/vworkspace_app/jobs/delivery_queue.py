@@ -79,7 +79,7 @@ class DeliveryQueue:
         self._waiting.pop(key, None)
 
     def retry_now(self) -> None:
-        """Try at once: the credential changed, or the control plane is back."""
+        """Retry at once: the credential changed, or the control plane is back."""
         self._pace, self._not_before = RetryPace(), 0.0
         for waiting in self._waiting.values():
             waiting.not_before = 0.0

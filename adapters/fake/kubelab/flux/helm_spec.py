@@ -137,7 +137,7 @@ def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
 
 
 def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
-    """Return the remediation of the last attempted action, None before any."""
+    """Return the remediation of the last attempted action; None before the first attempt."""
     action = status.get("lastAttemptedReleaseAction")
     return remediation_for(spec, Action(action)) if action else None
 

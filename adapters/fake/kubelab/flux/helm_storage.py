@@ -24,7 +24,7 @@ _MANAGER = "helm-controller"
 
 @attrs.frozen
 class Workload:
-    """The running workload of a Helm release, and the HelmRelease that installed it."""
+    """The running workload of a Helm release, with the HelmRelease that installed it."""
 
     namespace: str
     release: str
@@ -65,7 +65,7 @@ class HelmStorage:
             await self._mirror(namespace, before, releases)
 
     def workloads(self) -> Sequence[Workload]:
-        """Return everything that is installed, even without a HelmRelease."""
+        """Return every installed workload, even those without a HelmRelease."""
         return tuple(self._workloads())
 
     def _workloads(self) -> Iterable[Workload]:

@@ -58,7 +58,7 @@ def has_failed_test(entry: Mapping[str, Any]) -> bool:
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the newest earlier release that succeeded, to which a rollback returns."""
+    """Return the newest earlier release that succeeded, which is the target of a rollback."""
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
             return entry

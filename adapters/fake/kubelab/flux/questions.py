@@ -12,14 +12,14 @@ from purekube.apimachinery.manifest import ObjectRef
 
 @attrs.frozen
 class Pull(Question):
-    """A request to a registry. The answer is a `PullAnswer`."""
+    """A request to a registry; its answer is a `PullAnswer`."""
 
     request: PullRequest
 
 
 @attrs.frozen
 class Decide(Question):
-    """A Helm action that may take `timeout` seconds. The answer is an `ActionAnswer`, its end."""
+    """A Helm action that may take `timeout` seconds; its answer is an `ActionAnswer`, the outcome."""
 
     action: Action
     target: HelmTarget
@@ -74,7 +74,7 @@ def pull(request: PullRequest) -> PassStep[PullAnswer]:
 
 
 def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
-    """Return how the Helm action is going to end."""
+    """Return the outcome of the Helm action."""
     answer: ActionAnswer = yield Decide(action, target, timeout)
     return answer
 

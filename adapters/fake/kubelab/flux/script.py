@@ -28,7 +28,7 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """The answers to the controllers' questions to registries and Helm.
+    """The scripted answers of registries and Helm to the controllers' questions.
 
     `behaviour` may be replaced at any time; uses are counted per rule, so that a rule in both behaviours does not start
     again.
@@ -41,7 +41,7 @@ class Script:
         self._corrected: dict[str, Sequence[str]] = {}
 
     def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
-        """Return how a Helm action ends. A hanging one takes all of `timeout` seconds."""
+        """Return the outcome of a Helm action. A hanging one takes all of `timeout` seconds."""
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:
@@ -121,7 +121,7 @@ class Script:
         return () if self._corrected.get(key) is resources else resources
 
     def correct(self, owner: ObjectRef) -> None:
-        """Record that the drift of a HelmRelease was corrected."""
+        """Record that the drift of a HelmRelease has been corrected."""
         key = f"{owner.namespace}/{owner.name}"
         self._corrected[key] = self.behaviour.drifted.get(key, ())
 

@@ -22,7 +22,7 @@ class FluxSimulator(Simulator):
     """The source-controller and helm-controller in one. The API is the port's; registries and Helm are scripted.
 
     `behaviour` may be replaced at any time. `crash()` forgets the passes in progress, as a restart does. `together`
-    decides whether objects are worked on one by one or, as by Flux's workers, several at once.
+    decides whether objects are reconciled one by one or, as by Flux's workers, several at once.
     """
 
     title = "the simulated Flux"
@@ -54,12 +54,12 @@ class FluxSimulator(Simulator):
 
     @property
     def workloads(self) -> Sequence[Workload]:
-        """Everything that Helm has installed and not removed."""
+        """All workloads that Helm has installed and not removed."""
         return self._storage.workloads()
 
     @property
     def left_behind(self) -> Sequence[Workload]:
-        """Workloads whose HelmRelease is gone: deleted while suspended, or without its finalizer."""
+        """The workloads without a HelmRelease: it was deleted while suspended, or without its finalizer."""
         return tuple(item for item in self.workloads if item.owner not in self._objects)
 
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:

@@ -142,7 +142,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set FetchFailed=True, and return the result that belongs to it."""
+    """Set FetchFailed=True, and return the matching result."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -171,7 +171,7 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
-    """Set ArtifactInStorage=True, and return the result that belongs to it."""
+    """Set ArtifactInStorage=True, and return the matching result."""
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)

@@ -38,7 +38,7 @@ class FluxObjects(ObservedObjects):
             self.put(ref, manifest)
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Store an object's present state."""
+        """Store the present state of an object."""
         self.drop(ref)
         self[ref] = manifest
         source = _source(ref.kind, manifest)
@@ -62,7 +62,7 @@ class FluxObjects(ObservedObjects):
         self._users.clear()
 
     def users_of(self, source: ObjectRef) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Return the HelmCharts and HelmReleases that are made from a source."""
+        """Yield the HelmCharts and HelmReleases that use a source."""
         return ((user, self[user]) for user in tuple(self._users.get(source, ())))
 
 

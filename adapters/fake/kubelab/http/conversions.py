@@ -22,7 +22,7 @@ T = TypeVar("T")
 async def converted(
     server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
 ) -> T:
-    """Return what `act` returns once all conversions that it needs are known.
+    """Return the result of `act`, once all conversions that it needs have been fetched.
 
     `act` changes nothing before that. Raises ApiFailure.
     """

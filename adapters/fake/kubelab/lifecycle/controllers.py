@@ -44,7 +44,7 @@ class Writes(Protocol):
 
 
 class BuiltinControllers:
-    """The garbage collector and the namespace controller, run until both are idle."""
+    """The garbage collector and the namespace controller, run until both have no work left."""
 
     def __init__(self, store: Store, registry: ResourceRegistry, namespaces: Namespaces, server: Writes) -> None:
         self._store = store
@@ -55,11 +55,11 @@ class BuiltinControllers:
 
     @property
     def idle(self) -> bool:
-        """True if a run would do nothing."""
+        """True if neither has work to do."""
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:
-        """Run until nothing is left to do; return how many objects and namespaces were examined."""
+        """Run until no work is left; return how many objects and namespaces were examined."""
         looked = 0
         while not self.idle:
             looked += self._collector.run(self)
@@ -69,7 +69,8 @@ class BuiltinControllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where an owner would be: in the dependent's namespace, or in none if its kind is cluster-scoped.
+        """Return the key under which an owner would be stored: in the dependent's namespace, or in none if
+        cluster-scoped.
 
         None if the kind is unknown, or namespaced while the dependent is not.
         """

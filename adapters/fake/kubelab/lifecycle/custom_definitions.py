@@ -45,7 +45,7 @@ class CustomDefinitions:
         store.observe(self._on_change)
 
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
-        """Catch up after a write at `where`: either a CRD changed, or an object whose CRD is being deleted."""
+        """Update what is served after a write at `where`: a CRD, or an object whose CRD is being deleted."""
         while self._touched:
             name, _ = self._touched.popitem()
             self._sync(name, delete_all)

@@ -1,4 +1,4 @@
-"""The deletion of a CustomResourceDefinition: held until its objects are gone, while no new ones are accepted.
+"""The deletion of a CustomResourceDefinition: it waits until its objects are deleted, and admits no new ones.
 
 As in kube-apiserver the deletion adds the finalizer, the generation stays, and a condition reports progress.
 """
@@ -28,7 +28,7 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD as its deletion request leaves it: with a finalizer, and Terminating as pending."""
+    """Return the CRD after its deletion request: with a finalizer, and Terminating as pending."""
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"

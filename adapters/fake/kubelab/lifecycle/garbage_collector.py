@@ -47,7 +47,7 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """Decide about a dependent, given the state of each owner by uid; None leaves it unchanged."""
+    """Decide about a dependent, given the state of each of its owners by uid; None leaves it unchanged."""
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
         return None
@@ -61,7 +61,7 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
 
 
 class ObjectAccess(Protocol):
-    """The collector's access to objects, which the server provides."""
+    """The collector's access to stored objects, which the server provides."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
         """Return where the referenced owner would be; None if that is unknown (unknown kind)."""
@@ -77,7 +77,7 @@ class ObjectAccess(Protocol):
 
 
 class Collector:
-    """The graph of owners and dependents, and the queue of objects that may be garbage."""
+    """The graph of owners and dependents, and the queue of possibly orphaned objects."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

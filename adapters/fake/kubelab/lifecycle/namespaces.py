@@ -33,7 +33,7 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 
 
 class Namespaces:
-    """The namespaces that accept new objects, and those that have to be emptied."""
+    """The namespaces that accept new objects, and the terminating ones that must be emptied."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class Namespaces:
         store.observe(self._on_change)
 
     def admit(self, target: RequestTarget) -> None:
-        """Refuse a create in a namespace that is missing (404) or terminating (403)."""
+        """Refuse a create in a namespace that does not exist (404) or is terminating (403)."""
         namespace = target.namespace
         if not target.resource.namespaced or namespace is None:
             return
@@ -60,7 +60,7 @@ class Namespaces:
 
     @property
     def idle(self) -> bool:
-        """True if no terminating namespace has to be examined."""
+        """True if no terminating namespace must be examined."""
         return not self._suspects
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:

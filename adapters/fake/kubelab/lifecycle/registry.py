@@ -20,7 +20,7 @@ class ResourceRegistry:
         return iter(self._by_path.values())
 
     def add(self, resource: ServedResource) -> None:
-        """Serve a resource, in place of an earlier one at the same path."""
+        """Serve a resource, replacing an earlier one at the same path."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_kind[resource.group, resource.version, resource.kind] = resource
         self.generation += 1

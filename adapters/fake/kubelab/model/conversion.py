@@ -47,11 +47,13 @@ def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
 
 
 AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
-"""A function that sends a review and returns the answer. Raises OSError or ValueError without a usable one."""
+"""A function that sends a review and returns the answer. Raises OSError or ValueError if the answer is unusable."""
 
 
 class ConversionNeeded(Exception):
-    """The interruption of a request until these objects are converted: convert them and repeat the request."""
+    """The interruption of a request until these objects are converted; the caller converts them and repeats the
+    request.
+    """
 
     def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
         super().__init__(f"{len(objects)} objects are needed in {api_version}")
@@ -90,13 +92,13 @@ def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
 
 
 class ConversionAnswers:
-    """The conversions that webhooks have returned in the course of one request."""
+    """The conversions that webhooks have returned during one request."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Manifest] = {}
 
     def learn(self, need: ConversionNeeded, answer: Any, uid: str) -> None:
-        """Remember an answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
+        """Store an answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
         converted = converted_objects(need.objects, answer, need.api_version, uid, need.webhook.review_version)
         for manifest, result in zip(need.objects, converted, strict=True):
             self._known[need.api_version, _key(manifest)] = result
@@ -126,7 +128,7 @@ class Conversions:
 
     @contextmanager
     def answered_by(self, answers: ConversionAnswers) -> Iterator[None]:
-        """Use these answers within the block, and raise ConversionNeeded for what they lack."""
+        """Use these answers within the block, and raise ConversionNeeded for conversions that they lack."""
         self._answers = answers
         try:
             yield

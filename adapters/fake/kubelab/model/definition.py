@@ -97,7 +97,7 @@ class ServedKind:
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """Return the object as it is before its creation: its type and the structs of the skeleton."""
+        """Return the object before its creation: its type and the structs of the skeleton."""
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 

@@ -31,7 +31,7 @@ _CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: re
 
 
 def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
-    """Return the core's error for `failure` of a request described by `asked` on an object of `kind`."""
+    """Translate `failure` into the core's error. `asked` describes the request, `kind` its object."""
     said = f"{asked}: {failure.message}"
     match failure.status:
         case 401:

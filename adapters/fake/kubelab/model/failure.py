@@ -28,13 +28,13 @@ class FailureCause:
 
 
 class ApiFailure(Exception):
-    """A request that the API server refuses.
+    """The error for a request that the API server refuses.
 
-    `status` is the HTTP status, `reason` the machine word (empty for the 500s that have none), `details` what
-    `Status.details` holds except the causes (name, group, kind, uid, retryAfterSeconds); None where kube-apiserver
-    sends no details at all. `plain` marks the answers that are `text/plain` instead of a Status (an unknown group or
-    resource, W-38). `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set
-    when the audit log has the request.
+    `status` is the HTTP status, `reason` the machine word (empty for the 500s that have none), `details` the content of
+    `Status.details` except the causes (name, group, kind, uid, retryAfterSeconds); None where kube-apiserver sends no
+    details at all. `plain` marks the answers that are `text/plain` instead of a Status (an unknown group or resource,
+    W-38). `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set when the
+    audit log has the request.
     """
 
     audited = False
@@ -101,7 +101,7 @@ def not_served() -> ApiFailure:
 
 
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiFailure:
-    """Build the 409 for a create of an existing name (W-35), even of an object that is being deleted."""
+    """Build the 409 for a create of an existing name (W-35), even if that object is being deleted."""
     details = {"name": name, "group": group, "kind": plural}
     message = f'{resource_of(group, plural)} "{name}" already exists'
     if is_going:

@@ -100,7 +100,7 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return the watch event of a change, given whether the selector matches the state before and after (W-18)."""
+    """Return the watch event for a change, given whether the selector matches the state before and after (W-18)."""
     match (was, now):
         case (False, True) if change.after is not None:
             return WatchEventType.ADDED, change.after

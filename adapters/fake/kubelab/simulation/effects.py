@@ -36,7 +36,7 @@ class SimulatedList:
 class SimulatedPatch:
     """A merge patch of one object, if it has that uid (empty: any uid).
 
-    The answer is whether it was written: an object that is gone is not.
+    The answer is whether it was written: a patch of a deleted object is not.
     """
 
     ref: ObjectRef
@@ -87,13 +87,13 @@ class PostEvent:
 
 @attrs.frozen
 class Sleep:
-    """A time of `seconds` in which the pass is busy. The answer is the time afterwards."""
+    """A pause of `seconds` in which the pass is busy. The answer is the time afterwards."""
 
     seconds: float
 
 
 class Question:
-    """A request to something outside the API server (a registry, Helm's storage), which the simulator answers.
+    """A request to a system outside the API server (a registry, Helm's storage), which the simulator answers.
 
     The base class: each controller's questions document their answers.
     """
@@ -114,7 +114,7 @@ Effect: TypeAlias = (
 
 @attrs.frozen
 class ControllerResult:
-    """The result of a pass, and when the object is looked at again if nothing changes before.
+    """The result of a pass, and the time of the next one if no change triggers it earlier.
 
     `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
     every failure. `interval` marks a delay as a regular interval, as opposed to remaining work. `error` is what the
@@ -137,12 +137,12 @@ REQUEUE: Final = ControllerResult(backoff=True)
 
 
 def done(interval: float | None = None) -> ControllerResult:
-    """Return the result of a successful pass; the object is looked at again after `interval` seconds, if given."""
+    """Return the result of a successful pass; the next one is after `interval` seconds, if given."""
     return ControllerResult(requeue_after=interval, interval=True)
 
 
 def waiting(seconds: float) -> ControllerResult:
-    """Return the result of waiting for another object, looked at again after `seconds`, without backoff."""
+    """Return the result of waiting for another object: the next pass is after `seconds`, without backoff."""
     return ControllerResult(requeue_after=seconds)
 
 
@@ -152,7 +152,7 @@ def failed(error: str) -> ControllerResult:
 
 
 def terminal(error: str) -> ControllerResult:
-    """Return the result of a pass with an error that no retry can cure: it is repeated only after a change."""
+    """Return the result of a pass with a permanent error: only a change of the object leads to another pass."""
     return ControllerResult(error=error)
 
 

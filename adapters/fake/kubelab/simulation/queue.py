@@ -34,17 +34,17 @@ class DueTimes:
         self._not_before: dict[ObjectRef, datetime] = {}
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
-        """Make the object due at `when`, or earlier if it is already; never while it is held."""
+        """Make the object due at `when`, or earlier if it is already; a held object stays held."""
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Make the object due no sooner than `until`."""
+        """Make the object due at `until` at the earliest."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:
-        """Take the object from the queue; return whether it was in it."""
+        """Remove the object from the queue; report whether it was in it."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
         return self._due.pop(ref, None) is not None

@@ -31,8 +31,8 @@ async def reflect(
 ) -> Never:
     """Report every change to `target`, until cancelled.
 
-    `pause` is awaited before the next list, except when the history that a watch needs is gone (W-11). It does not
-    matter whether the server ended the stream, is unreachable, or does not serve the kind yet.
+    `pause` is awaited before each list, except when the history that a watch needs is no longer kept (W-11): whether
+    the server ended the stream, is unreachable, or does not serve the kind yet.
     """
     while True:
         try:

@@ -63,7 +63,7 @@ class _UnderWay:
 class Simulator(ABC):
     """The engine of simulated controllers. `title` names them in errors.
 
-    `together` decides whether objects are worked on one by one or, as by real controllers' workers, several at once.
+    `together` decides whether objects are reconciled one by one or, as by real controllers' workers, several at once.
     """
 
     title: ClassVar[str] = "the simulated controllers"
@@ -122,11 +122,11 @@ class Simulator(ABC):
         return tuple(ref for ref in self._objects if ref.kind == kind)
 
     def set_waker(self, wake: Callable[[], None]) -> None:
-        """Set a function that is called when an object becomes due for another reason than an observed change."""
+        """Set a function to call when an object becomes due for another reason than an observed change."""
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
-        """Observe an object's present state."""
+        """Record an object's present state, as a watch would report it."""
         ref = ref_of(manifest, kind)
         old = self._objects.get(ref)
         if old == manifest:
@@ -138,7 +138,7 @@ class Simulator(ABC):
         self._trigger(self._affected(ref, old, manifest), now)
 
     def forget(self, ref: ObjectRef, now: datetime) -> None:
-        """Observe that an object is gone."""
+        """Record that an object was deleted."""
         old = self._objects.drop(ref)
         self._due.drop(ref)
         self._failures.pop(ref, None)
@@ -154,7 +154,7 @@ class Simulator(ABC):
                 self._due.add(ref, now)
 
     def crash(self) -> None:
-        """Forget everything in the controllers' memory, in the middle of their work."""
+        """Drop the controllers' memory, in the middle of their work."""
         self._passes.clear()
         self._objects.clear()
         self._due.clear()
@@ -163,7 +163,7 @@ class Simulator(ABC):
     # --- working ---------------------------------------------------------------------------------------------------
 
     def next_wake_up(self) -> datetime | None:
-        """Return when something is due next, if nothing changes until then."""
+        """Return the next time at which something is due, if nothing changes until then."""
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
@@ -175,7 +175,7 @@ class Simulator(ABC):
         return min((*busy, *(() if due is None else (due,))), default=None)
 
     async def work(self, now: datetime) -> bool:
-        """Begin and continue the passes that are due at `now`; return whether there were any."""
+        """Begin and continue the passes that are due at `now`; report whether there were any."""
         self._now = now
         due = self._due.at(now)
         await self._together([partial(self._take, ref, now) for ref in due])
@@ -259,11 +259,11 @@ class Simulator(ABC):
     # --- without an event loop -------------------------------------------------------------------------------------
 
     def tick(self, now: datetime) -> None:
-        """Observe, and do everything that is due at `now`. Only for an API that never suspends."""
+        """List all watched objects, and run everything that is due at `now`. Only for an API that never suspends."""
         run_sync(self.advance(now))
 
     async def advance(self, now: datetime) -> None:
-        """Observe, and do everything that is due at `now`, until nothing more follows from it."""
+        """List all watched objects, and run everything that is due at `now`, until nothing more follows."""
         for _ in range(_MAX_STEPS):
             await self.refresh(now)
             if not await self.work(now):
@@ -271,7 +271,7 @@ class Simulator(ABC):
         raise RuntimeError(f"no end of work for {self.title}")
 
     async def refresh(self, now: datetime) -> None:
-        """List everything that is watched, and observe the changes."""
+        """List all watched objects, and observe the changes."""
         present: set[ObjectRef] = set()
         for kind, selector in self.watched:
             for manifest in await list_all(self._api, kind, selector=selector):

@@ -8,13 +8,15 @@ Together: TypeAlias = "Callable[[Sequence[Callable[[], Awaitable[None]]]], Await
 
 
 async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Run one after the other, in order, so that a simulation can be replayed."""
+    """Run the functions one after the other, in order, so that a simulation can be replayed."""
     for piece in pieces:
         await piece()
 
 
 def workers(count: int) -> Together:
-    """Run up to `count` at once, as controllers with that many workers do. Needs asyncio's event loop."""
+    """Return a runner of up to `count` functions at once, as controllers with so many workers. Needs asyncio's event
+    loop.
+    """
 
     async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
         import asyncio

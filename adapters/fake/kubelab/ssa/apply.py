@@ -84,7 +84,7 @@ def apply(
 
 
 def fit(definition: KindProperties, config: Mapping[str, Any]) -> None:
-    """Raise TypedPatchError unless `config` fits the schema."""
+    """Raise TypedPatchError unless `config` fits the schema of the kind."""
     problems = misfits(definition.schema, config)
     if not problems:
         return

@@ -17,7 +17,7 @@ from purekube.schema.structure import equal
 
 @attrs.frozen
 class Comparison:
-    """The paths that only the old value has, those that differ, and those that only the new value has."""
+    """The result of a comparison: the paths that only the old value has, that differ, and that only the new value has."""
 
     removed: FieldSet = EMPTY
     modified: FieldSet = EMPTY
@@ -34,7 +34,7 @@ class Comparison:
         return union(self.modified, self.added)
 
     def without(self, ignored: FieldSet) -> "Comparison":
-        """Return the comparison without `ignored` and everything below it."""
+        """Return the comparison without the `ignored` paths and all paths below them."""
         if not ignored:
             return self
         return Comparison(

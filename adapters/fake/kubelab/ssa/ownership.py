@@ -14,7 +14,7 @@ from purekube.apimachinery.errors import Conflict, FieldConflict
 from purekube.schema.node import Schema
 
 Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
-"""The fields that a write would change and others own, by owner."""
+"""The fields that a write would change although others own them, by owner."""
 
 NEVER_OWNED: Final[FieldSet] = {
     "f:apiVersion": {},
@@ -105,12 +105,11 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Take what changed between `old` and `new` from every manager except `writer`.
+    """Remove the fields that changed between `old` and `new` from every manager except `writer`.
 
     Values that stay equal stay shared (S-29, S-31). The Update entry of the same manager name is another entry, so an
-    apply conflicts with it, too (S-32).
-
-    Returns the remaining entries (the writer's unchanged) and what changed. Raises Conflict unless `force`.
+    apply conflicts with it, too (S-32). Returns the remaining entries (the writer's unchanged) and the changed fields.
+    Raises Conflict unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     if changes.same:

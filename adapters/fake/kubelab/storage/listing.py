@@ -47,7 +47,7 @@ EVERYTHING: Final = ListOptions()
 class ReadPlan:
     """The version, start and size of one page.
 
-    `version` None reads the current state; `after` is the last key before the page.
+    `version` None reads the current state; `after` is the last key of the page before.
     """
 
     version: int | None
