@@ -17,7 +17,7 @@ from purekube.schema.structure import equal
 
 @attrs.frozen
 class Comparison:
-    """The result of a comparison: the paths only in the old value, the changed ones, and those only in the new value."""
+    """The result of a comparison: the paths only in the old value, the changed ones, those only in the new value."""
 
     removed: FieldSet = EMPTY
     modified: FieldSet = EMPTY
