@@ -11,6 +11,9 @@ SITE := build/docs-site
 # How long `make test-long` begins new tests, and what it draws from; without SEED it draws one.
 MINUTES ?= 60
 SEED ?=
+# What `make mutants` takes: statements that differ from a commit, how many mutants, drawn from which seed.
+CHANGED ?=
+MUTANTS ?= 100
 # PART=kubelab, purekube or product takes the tests of one part alone, for `make test` and `make test-all`.
 PART ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
@@ -18,7 +21,7 @@ PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage 
 # For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
 CLUSTER_ARGS ?=
 
-.PHONY: help setup release-dry-run demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster lint types contracts check manifests docs-site bench soak clean
+.PHONY: help setup release-dry-run demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -76,6 +79,10 @@ cluster: $(VENV)/.dev  ## a cluster of real controllers on this machine, built w
 
 test-cluster: $(VENV)/.dev  ## the tests that want a real kube-apiserver or real controllers, on such a cluster; needs Go
 	@$(BIN)/python -m tools.cluster test $(CLUSTER_ARGS) -- $(PYTEST_ARGS)
+
+mutants: $(VENV)/.dev  ## change statements of the core, and see whether a test of it fails; CHANGED=main, MUTANTS=320, SEED=7
+	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m tools.mutants --mutants $(MUTANTS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(CHANGED),--changed $(CHANGED)) $(MUTANTS_ARGS)
 
 test-install: $(VENV)/.dev  ## install the package and the image's wheel into fresh environments, and start them
 	@$(BIN)/python -m pytest -m installs tests/packaging $(PYTEST_ARGS)

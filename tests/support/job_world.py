@@ -4,7 +4,7 @@ Every effect waits until the test performs it, in the order and with the faults 
 can end at any moment and start again from what is durable. No event loop, no time but the test's.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -26,12 +26,15 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
+from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step
 from vworkspace_core.jobs.object_status import can_still_start, is_called_off
 from vworkspace_core.jobs.performer import JobPerformer
+from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.state import JobStage
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane, JobEntry
@@ -73,6 +76,7 @@ class World:
         self.secrets: KubeJobStore | None = None
         self._in_secrets = in_secrets
         self.deeds: list[Deed] = []
+        self.effective: dict[str, tuple[ObjectRef, str]] = {}  # jobs that had their effect or found it there
         self.notes: list[LogNote] = []
         self.offered_again: dict[str, str] = {}  # what was answered the first time
         self._prepare()
@@ -95,6 +99,7 @@ class World:
         self.state = AgentState(JobScope(CLUSTER_ID))
         self.pending: list[m.JobEffect] = []
         self.refused: list[m.PostResult] = []  # tried again after the next poll, slowly, as the lane does
+        self.posted: dict[str, Mapping[str, Any]] = {}
         self.watches = [(kind, self.kube.open_watch(kind)) for kind in OWN]
         self.secrets = KubeJobStore(self.faulty, OWN_NAMESPACE, room=300) if self._in_secrets else None
         store: JobStore = self.secrets or self.store
@@ -117,11 +122,28 @@ class World:
     def feed(self, event: m.JobEvent) -> None:
         """One step of the machine; its effects join what is pending."""
         self.state, effects = step(self.state, event, self.clock.now())
+        self._check_step(event, effects)
         for effect in effects:
             if isinstance(effect, LogNote):
                 self.notes.append(effect)
             else:
                 self.pending.append(effect)
+
+    def _check_step(self, event: m.JobEvent, effects: Sequence[m.JobEffect]) -> None:
+        """Check what every step owes: no status is posted twice, and a step that worked has nothing to try again."""
+        for effect in effects:
+            if isinstance(effect, m.PostStatus):
+                told = {name: value for name, value in effect.body.items() if name != "timestamp"}
+                assert self.posted.get(effect.job_id) != told, f"{effect.job_id} is told the same twice"
+                self.posted[effect.job_id] = told
+        for job in self.state.jobs.values():
+            succeeded = job.result is not None and job.result.outcome is JobOutcome.SUCCEEDED
+            if job.ref is not None and (job.had_effect or succeeded):
+                self.effective[job.id] = job.ref, job.key
+        if isinstance(event, m.Recorded | m.Acked | m.Inspected | m.Applied | m.DeleteSent | m.RecordClosed):
+            own = self.state.jobs.get(event.job_id)
+            waits = own is None or own.stage in (JobStage.WAITING, JobStage.READY)
+            assert waits or own is None or own.retry.at is None, f"{event.job_id} tries again what worked"
 
     # --- performing -----------------------------------------------------------------------------------------
 
@@ -231,6 +253,8 @@ class World:
             assert own, "success needs an effect"
         if (outcome == "succeeded" and job.raw["kind"] == "delete") or error.startswith("Deleted: "):
             assert not [deed for deed in own if deed.uid in there], "what is called gone is gone"
+        if error.startswith("Superseded: "):
+            self._had_a_successor(job_id, key_of(job))
         if outcome == "noop" and error == "expired":
             assert not own, "an expired job has had no effect"
         if outcome in ("failed", "conflict") and not error.startswith("Superseded: "):
@@ -242,6 +266,16 @@ class World:
             assert not any(map(can_still_start, left)), "what is called failed is never carried out later"
 
     # --- what comes in --------------------------------------------------------------------------------------
+
+    def _had_a_successor(self, job_id: str, key: str) -> None:
+        """Check that another job had its effect on the object, a newer one where both have a generation."""
+        ref = self.state.jobs[job_id].ref
+        assert ref is not None
+        own = generation_in(key, ref)
+        others = [(of, deed.key) for deed in self.deeds if deed.name == ref.name and (of := deed.job_id) != job_id]
+        others += [(of, other) for of, (about, other) in self.effective.items() if about == ref and of != job_id]
+        newer = [other for _, other in others if own is None or (generation_in(other, ref) or own + 1) > own]
+        assert newer, f"{job_id} ended Superseded, and nothing newer had its effect"
 
     def fetch(self) -> None:
         """One poll."""

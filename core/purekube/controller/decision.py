@@ -266,33 +266,37 @@ class Decision:
 
 def as_data(decision: Decision) -> dict[str, Any]:
     """Return every effect of `decision` except empty ones; keys are in the order of execution."""
-    body: dict[str, Any] = {}
-    if decision.dry_runs:
-        body["dryRun"] = [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs]
-    if decision.finalizer is not None:
-        body["finalizer"] = decision.finalizer.value
-    if decision.annotations:
-        body["annotations"] = dict(decision.annotations)
-    if decision.patches:
-        body["patch"] = [{"object": _object(patch.ref), "mergePatch": patch.patch} for patch in decision.patches]
-    if decision.applies:
-        body["apply"] = [
-            {"force": True, "manifest": apply.manifest} if apply.force else {"manifest": apply.manifest}
-            for apply in decision.applies
-        ]
-    if decision.creates:
-        body["create"] = [{"manifest": create.manifest} for create in decision.creates]
-    if decision.deletes:
-        body["delete"] = [{"object": _object(delete.ref), "uid": delete.uid} for delete in decision.deletes]
-    if decision.status is not None:
-        body["status"] = decision.status["status"]
-    if decision.events:
-        body["events"] = [_event(event) for event in decision.events]
-    if decision.requeue.pace is not RequeuePace.NONE:
-        body["requeue"] = decision.requeue.pace.name.lower()
+    effects: dict[str, Any] = {
+        "dryRun": [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs],
+        "finalizer": decision.finalizer and decision.finalizer.value,
+        "annotations": dict(decision.annotations),
+        "patch": [{"object": _object(patch.ref), "mergePatch": patch.patch} for patch in decision.patches],
+        "apply": [_apply(apply) for apply in decision.applies],
+        "create": [_create(create) for create in decision.creates],
+        "delete": [_delete(delete) for delete in decision.deletes],
+        "as": decision.account and _object(decision.account),
+        "status": decision.status["status"] if decision.status is not None else None,
+        "events": [_event(event) for event in decision.events],
+        "requeue": None if decision.requeue.pace is RequeuePace.NONE else decision.requeue.pace.name.lower(),
+    }
+    body = {name: effect for name, effect in effects.items() if effect}
     if decision.requeue.after is not None:
         body["lookAgainAfterSeconds"] = decision.requeue.after
     return body
+
+
+def _apply(apply: Apply) -> dict[str, Any]:
+    return {"force": True, "manifest": apply.manifest} if apply.force else {"manifest": apply.manifest}
+
+
+def _create(create: Create) -> dict[str, Any]:
+    fill = [{"path": ".".join(fill.path), "length": fill.length} for fill in create.fill]
+    return {"manifest": create.manifest, **({"fill": fill} if fill else {})}
+
+
+def _delete(delete: Delete) -> dict[str, Any]:
+    version = {"resourceVersion": delete.resource_version} if delete.resource_version is not None else {}
+    return {"object": _object(delete.ref), "uid": delete.uid, **version}
 
 
 def _object(ref: ObjectRef) -> dict[str, Any]:

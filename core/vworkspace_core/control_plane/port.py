@@ -11,7 +11,7 @@ import attrs
 class OversizedJob:
     """A job too large to be decoded: the fields needed to answer it, and the reason."""
 
-    fields: Mapping[str, Any]
+    fields: Mapping[str, Any] = attrs.field(repr=False)
     reason: str
 
 

@@ -64,8 +64,8 @@ class Inspection:
     of the highest generation for the same object.
     """
 
-    live: Manifest | None = None
-    namespace: Manifest | None = None
+    live: Manifest | None = attrs.field(default=None, repr=False)
+    namespace: Manifest | None = attrs.field(default=None, repr=False)
     tombstone: Tombstone | None = None
     newest: Tombstone | None = None
 
@@ -85,7 +85,7 @@ class SlotHolder:
 class PlanApply:
     """An apply of exactly `manifest`."""
 
-    manifest: Manifest
+    manifest: Manifest = attrs.field(repr=False)
     uid: str
 
 
@@ -113,7 +113,7 @@ class WaitDeleted:
 class AlreadyApplied:
     """The plan if the write has happened already: `live` contains it."""
 
-    live: Manifest
+    live: Manifest = attrs.field(repr=False)
 
 
 @attrs.frozen

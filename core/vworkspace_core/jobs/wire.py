@@ -127,7 +127,7 @@ def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
 class _Reader:
     """A reader of one job that collects its problems; lives for one call of `parse_job`."""
 
-    raw: Mapping[str, Any]
+    raw: Mapping[str, Any] = attrs.field(repr=False)
     problems: list[Problem] = attrs.field(factory=list)
 
     def job(self) -> Job | BadJob:

@@ -623,3 +623,67 @@ def test_a_token_that_expired_begins_the_list_anew() -> None:
 
     assert_equal_to_the_server(rig)
     assert rig.relists == ["expired"]
+
+
+@given(st.lists(st.sampled_from(EDITS), min_size=1, max_size=12), st.sampled_from(["reset", "clean end"]))
+def test_a_stream_that_broke_is_resumed_from_the_version_of_its_last_event_RUN_1(edits: list[Do], cut: str) -> None:
+    rig = settled_rig("a")
+    run(rig, edits)
+    while rig.serve():
+        pass
+    CUTS[cut](rig)
+    while not rig.watching:
+        rig.serve()
+
+    assert isinstance(rig.command, OpenStream)
+    assert rig.command.resource_version == str(rig.world.version)
+    assert rig.relists == []
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True), st.data())
+def test_a_deletion_on_an_open_stream_removes_one_object_and_lists_nothing_RUN_1(
+    names: list[str], data: st.DataObject
+) -> None:
+    rig = settled_rig(*names)
+    gone = data.draw(st.sampled_from(names))
+    rig.world.delete(gone)
+    rig.serve()
+
+    assert [(change.type, change.ref.name) for change in rig.changes] == [(ChangeType.DELETED, gone)]
+    assert set(store_state(rig.store)) == set(names) - {gone}
+    assert rig.watching
+    assert rig.asked == []
+    assert rig.relists == []
+    assert rig.store.resource_version == str(rig.world.version)
+
+
+@pytest.mark.parametrize("names", [[], ["a"], NAMES], ids=len)
+def test_a_kind_that_vanishes_between_two_pages_leaves_an_empty_store_REC_12(names: list[str]) -> None:
+    """The pages that were read before are part of nothing."""
+    rig = settled_rig(*names)
+    for name in NAMES:
+        rig.world.write(name)
+    rig.world.compact()
+    rig.fail(Expired("too old"))
+    rig.serve()
+    assert isinstance(rig.command, ReadPage)
+    assert rig.command.continue_token, "the list is under way"
+    rig.world.remove_definition()
+    while rig.state.phase is not InformerPhase.MISSING:
+        rig.serve()
+
+    assert store_state(rig.store) == {}
+    assert {change.ref.name for change in rig.changes if change.type is ChangeType.DELETED} == set(names)
+
+
+def test_a_kind_that_vanishes_during_the_very_first_list_leaves_an_empty_store_REC_12() -> None:
+    rig = rig_with([0.5])
+    for name in NAMES:
+        rig.world.write(name)
+    rig.serve()
+    rig.world.remove_definition()
+    rig.serve()
+
+    assert rig.state.phase is InformerPhase.MISSING
+    assert store_state(rig.store) == {}
+    assert rig.changes == []

@@ -112,6 +112,10 @@ class Bench:
 
         assert (key in ready) if key is not None else not ready
         if key is not None:
+            processing = self.queue.processing(key)
+            assert processing is not None
+            assert processing.waited == pytest.approx(max(0.0, self.now - self.due[key]), abs=1e-5), "ready until taken"
+            assert processing.taken_at == self.now
             del self.due[key]
             self.running.append(key)
             self.taken.append((self.now, key))

@@ -142,3 +142,25 @@ def test_defaults_are_not_shared_between_objects() -> None:
     first, second = apply_defaults(SCHEMA, {}), apply_defaults(SCHEMA, {})
     assert first["deep"] is not second["deep"]
     assert first["deep"]["x"] is not second["deep"]["x"]
+
+
+NULLS = [
+    {"type": "string", "nullable": nullable, **default}
+    for nullable in (True, False)
+    for default in ({"default": "d"}, {})
+]
+
+
+@given(st.sampled_from(range(len(NULLS))), st.lists(st.none() | st.text(max_size=2), max_size=4))
+def test_a_null_item_becomes_the_default_exactly_where_null_is_not_allowed(number: int, items: list[Any]) -> None:
+    """S-62, of lists and of maps; without a default it stays, and validation names it."""
+    schema = NULLS[number]
+    filled = "default" in schema and not schema["nullable"]
+    for parent, value in (
+        ({"type": "array", "items": schema}, items),
+        ({"type": "object", "additionalProperties": schema}, {str(at): item for at, item in enumerate(items)}),
+    ):
+        root = compile_schema({"type": "object", "properties": {"f": parent}})
+        found = apply_defaults(root, {"f": value})["f"]
+        left = list(found.values()) if isinstance(found, dict) else found
+        assert left == ["d" if item is None and filled else item for item in items]

@@ -1,9 +1,11 @@
 """Patterns and formats of schemas mean what they mean to an API server."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from purekube.regex import PatternError, compile_pattern
-from purekube.schema.formats import matches_format
+from purekube.schema.formats import _FORMATS, matches_format
 
 
 @pytest.mark.parametrize(
@@ -73,3 +75,10 @@ def test_no_pattern_of_a_definition_that_a_tenant_can_feed_takes_more_than_linea
 def test_formats(name: str, good: list[str], bad: list[str]) -> None:
     assert [text for text in good if not matches_format(name, text)] == []
     assert [text for text in bad if matches_format(name, text)] == []
+
+
+@given(st.text(max_size=20) | st.text("0123456789abcdefxX:.-/+@ zT", max_size=24))
+def test_every_format_that_is_known_answers_for_any_text(text: str) -> None:
+    for name in _FORMATS:
+        assert matches_format(name, text) in (True, False)
+    assert matches_format("of-no-server", text), "what the server does not know is no restriction"

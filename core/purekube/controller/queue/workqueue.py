@@ -83,13 +83,13 @@ class PriorityLevel(Generic[K]):
         self._since[key] = now
         self._turns.setdefault(group, OrderedDict())[key] = None
 
-    def remove(self, key: K, group: Hashable) -> float:
-        """Remove a key; return when it was added."""
+    def remove(self, key: K, group: Hashable) -> None:
+        """Remove a key."""
         keys = self._turns[group]
         del keys[key]
         if not keys:
             del self._turns[group]
-        return self._since.pop(key)
+        del self._since[key]
 
     @property
     def oldest_since(self) -> float:
@@ -232,13 +232,13 @@ class WorkQueue(Generic[K]):
         if level is None:
             return None
         key = level.next_in_turn
-        waited = now - level.remove(key, group := self._group_of(key))
+        level.remove(key, group := self._group_of(key))
         level.pass_turn(group)
+        waited = max(0.0, now - self._pending.pop(key).ready_at)
         self._processing[key] = Processing(self._ready.pop(key), now, waited)
         if (exclusion := self._exclusion_key(key)) is not None:
             self._exclusions[key] = exclusion
             self._blocked[exclusion] = {}
-        del self._pending[key]
         return key
 
     def done(self, key: K, now: float, requeue: Requeue) -> None:

@@ -1,0 +1,106 @@
+"""What a refused write means for an object, and when it is tried again (REC-8, REC-13, PH-2)."""
+
+import itertools
+
+import pytest
+
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unauthorized,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.decision import Failure, Requeue, RequeuePace
+from purekube.graph.states import NodeState, earliest_requeue, is_immutable, setback
+
+REF = ObjectRef(CONFIG_MAP, "team", "a")
+RIGHT = 'User "u" cannot patch resource "configmaps" in API group "" in the namespace "team"'
+HELD = Conflict("held", (FieldConflict("kubectl-edit", ".data.a"),))
+
+TABLE: list[tuple[OperatorError, NodeState, str, RequeuePace]] = [
+    (HELD, NodeState.CONFLICT, "FieldConflict", RequeuePace.SLOW),
+    (Invalid("wrong"), NodeState.REFUSED, "Invalid", RequeuePace.NONE),
+    (KindMissing("not served"), NodeState.MISSING_KIND, "MissingKind", RequeuePace.SLOW),
+    (Forbidden(RIGHT), NodeState.DENIED, "Forbidden", RequeuePace.REFUSED),
+    (Forbidden("a quota"), NodeState.DENIED, "Forbidden", RequeuePace.SLOW),
+    (Unauthorized("who"), NodeState.DENIED, "Forbidden", RequeuePace.SLOW),
+    (Permanent("redirected"), NodeState.REFUSED, "Refused", RequeuePace.SLOW),
+    (NotFound("no namespace"), NodeState.RETRYING, "NotFound", RequeuePace.SLOW),
+    (AlreadyExists("there"), NodeState.RETRYING, "AlreadyExists", RequeuePace.BACKOFF),
+    (Unavailable("busy"), NodeState.RETRYING, "Unavailable", RequeuePace.BACKOFF),
+    (Stale("moved on"), NodeState.RETRYING, "Stale", RequeuePace.IMMEDIATE),
+]
+
+
+@pytest.mark.parametrize(("error", "state", "reason", "pace"), TABLE, ids=lambda value: getattr(value, "message", ""))
+def test_each_refusal_has_a_state_a_reason_and_a_pace_REC_13(
+    error: OperatorError, state: NodeState, reason: str, pace: RequeuePace
+) -> None:
+    met = setback(Failure(REF, "apply", error), "box.shop")
+
+    assert (met.state, met.reason, met.requeue.pace) == (state, reason, pace)
+    if error is HELD:
+        assert 'field manager "kubectl-edit" holds .data.a' in met.message
+        assert not met.message.startswith(str(REF)), "the observation names the object"
+    else:
+        assert met.message.startswith(f"apply: {error.message}")
+    assert met.message.endswith("; tried again") == (state is NodeState.RETRYING)
+
+
+def test_a_server_that_asks_for_a_pause_gets_it_REC_13() -> None:
+    met = setback(Failure(REF, "apply", Unavailable("busy", retry_after=7.0)), "box.shop")
+
+    assert met.requeue == Requeue(RequeuePace.BACKOFF, not_before=7.0)
+
+
+IMMUTABLE = ["field is immutable", "updates to statefulset spec for fields other than", "may not change once set"]
+
+
+@pytest.mark.parametrize("text", [*IMMUTABLE, "FIELD IS IMMUTABLE"])
+def test_an_immutable_field_is_known_by_the_words_of_servers_in_message_or_cause(text: str) -> None:
+    assert is_immutable(Failure(REF, "apply", Invalid(text)))
+    assert is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("a", "b"), StatusCause("spec", text)))))
+    assert not is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("spec", "too long"),))))
+    assert not is_immutable(Failure(REF, "apply", Forbidden(text))), "only the content's own refusal counts"
+
+
+PACES = [Requeue.IMMEDIATE, Requeue.BACKOFF, Requeue.REFUSED, Requeue.SLOW]
+"""The sooner first."""
+
+
+@pytest.mark.parametrize(
+    "names", list(itertools.product(PACES, repeat=2)), ids=lambda pair: "-".join(requeue.pace.name for requeue in pair)
+)
+def test_of_two_paces_the_one_that_is_more_likely_to_pass_counts(names: tuple[Requeue, Requeue]) -> None:
+    first, second = names
+    together = earliest_requeue(names)
+
+    assert together.pace is min(names, key=PACES.index).pace
+    assert together == earliest_requeue((second, first))
+    paces = {first.pace, second.pace}
+    if paces == {RequeuePace.BACKOFF, RequeuePace.REFUSED}:
+        assert together.after == 30.0, "a role that came is noticed within half a minute"
+    elif RequeuePace.SLOW in paces and paces & {RequeuePace.BACKOFF, RequeuePace.REFUSED}:
+        assert together.after == 60.0
+    else:
+        assert together.after is None
+
+
+def test_the_earliest_of_all_times_counts_whatever_the_pace() -> None:
+    assert earliest_requeue(()) == Requeue.NO
+    assert earliest_requeue([Requeue.NO]) == Requeue.NO
+    assert earliest_requeue([Requeue.at_latest(9.0), Requeue.at_latest(3.0)]) == Requeue.at_latest(3.0)
+    slow = Requeue.SLOW.no_later_than(5.0)
+    assert earliest_requeue([Requeue.BACKOFF, slow]) == Requeue.BACKOFF.no_later_than(5.0)
+    assert earliest_requeue([Requeue.at_latest(0.0), Requeue.REFUSED]) == Requeue.REFUSED.no_later_than(0.0)
