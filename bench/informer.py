@@ -26,7 +26,7 @@ from purekube.ports import KubeRequest, KubeVerb
 from purekube_http import KubeApiClient
 from purekube_http.watch import decode_line
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 
 OBJECTS = 1000
 CHUNK = 256 * 1024

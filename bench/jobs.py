@@ -31,7 +31,7 @@ from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.ports import WatchEventType
 from purekube_http import KubeApiClient
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.builders import NAMESPACE, condition
 from tests.support.embedded_server import config_of
 from tests.support.jobs import CLUSTER_ID, instance

@@ -35,7 +35,7 @@ from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, ListPage, Send, WatchEvent, WatchEventType
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats

@@ -18,15 +18,14 @@ import anyio
 import structlog
 
 from bench.machine import describe, line
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.agent_site import Site
 from tests.support.builders import condition
 from tests.support.control_planes import served
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.connection import AgentSettings, Connection
 from vworkspace_app.control_plane.event_sender import EventSender
-from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs.events import condition_events

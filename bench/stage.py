@@ -24,13 +24,13 @@ from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.flux import FluxBehaviour, FluxSimulator, run
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
-from kubelab.simulation.workers import workers
+from kubelab.simulation.queue import workers
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CLUSTER_ROLE_BINDING, NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.definitions import have_defined
 from vworkspace_core.api.crd import crd_manifests
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from purekube.apimachinery.errors import unwrap_group
-from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
+from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.terminal import VisibleStream
 from vworkspace_app.missing_packages import answered, install_hint
 
@@ -88,7 +88,7 @@ def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
 
 def _misused(error: BaseException) -> int | None:
     """Print the error of a misused command line and return the exit status; None for other errors."""
-    from vworkspace_app.commands.misuse import misuse
+    from vworkspace_app.commands.program import misuse
 
     problem = misuse(error)
     return None if problem is None else _print_error(problem, USAGE)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from vworkspace_core.instances.context import Context, InstanceObserved, Settings
     from vworkspace_core.instances.observe import observe_live
     from vworkspace_core.instances.reconcile import reconcile
-    from vworkspace_core.operations.context import OperationContext, OperationObserved
-    from vworkspace_core.operations.observe import observe_operation_live
+    from vworkspace_core.operations.context import OperationContext, OperationObserved, observe_operation_live
     from vworkspace_core.operations.reconcile import reconcile_operation
     from vworkspace_core.operations.settings import OperationSettings
 
@@ -60,7 +59,7 @@ _MODULES = {
     "Settings": "vworkspace_core.instances.context",
     "crd_manifests": "vworkspace_core.api.crd",
     "observe_live": "vworkspace_core.instances.observe",
-    "observe_operation_live": "vworkspace_core.operations.observe",
+    "observe_operation_live": "vworkspace_core.operations.context",
     "read_application_instance": "vworkspace_core.api.codec",
     "read_operation": "vworkspace_core.api.codec",
     "reconcile": "vworkspace_core.instances.reconcile",

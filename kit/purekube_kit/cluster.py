@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 import attrs
 
 from kubelab.downstream.behaviour import Ending
-from kubelab.simulation.patches import merge_diff
+from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import EVENT

@@ -16,7 +16,7 @@ from purekube.ports import Clock, KubeApi, KubeTransport
 from purekube.reconcilers import Controller, PureReconciler, Resource
 from purekube.reconcilers.controllers import status_writer_of
 from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
-from purekube_run.composites.controllers import refuse_shared_kinds
+from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import bind

@@ -23,7 +23,7 @@ from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
 from purekube_kit.process import Process
 from purekube_kit.record import Write
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.cluster import SIMULATED
 from purekube_run.simulation.faults import Crash
 

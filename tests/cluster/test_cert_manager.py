@@ -25,7 +25,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.ports import PatchType
 from purekube.versions import Conversion, Converter
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, instance
 from tests.support.kube_client import RemoteHands

@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.controller.event_series import Observed
 from purekube.ports import KubernetesEvent
 from purekube_run.controller.event_recorder import BackgroundEvents
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.kube_ports import FACES, PROBE, Examined, Open, examine
 from tests.support.patience import PATIENCE
 from vworkspace_core.api.labels import FIELD_MANAGER

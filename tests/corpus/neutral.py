@@ -30,14 +30,13 @@ from purekube.controller.lease import messages as lease
 from purekube.controller.lease.record import Disagreement, LeasePolicy
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.api.policy import Policy
-from vworkspace_core.api.unreadable import Unreadable
+from vworkspace_core.api.own_status import Unreadable
 from vworkspace_core.clusters.controllers import InformerReport
-from vworkspace_core.clusters.hardening import WeakSettings
-from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries, WeakSettings
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential

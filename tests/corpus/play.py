@@ -15,8 +15,7 @@ from purekube.controller.shard import Shard
 from tests.corpus.neutral import Json, decision_data, from_data, to_data
 from vworkspace_core.clusters.decision import decide as decide_cluster
 from vworkspace_core.credentials import machine as rotation
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import decide_unreadable
+from vworkspace_core.instances.reconcile import decide_unreadable, reconcile
 from vworkspace_core.jobs import machine
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.scope import JobScope

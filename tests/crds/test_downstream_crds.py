@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.failure import ApiFailure
-from kubelab.model.requests import FieldValidation, WriteRequest
 from kubelab.writes import pipeline
 from purekube.cel import CelSyntaxError
 from purekube.cel.types import DYN

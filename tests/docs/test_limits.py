@@ -38,7 +38,7 @@ LIMITS = (
     Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.intake.BUDGET") / MIB, "24 MiB"),
     Limit("Head and body of a request to a port", max(PORT.head, PORT.body), "5 s"),
     Limit("A request to a port with its answer", PORT.whole, "30 s"),
-    Limit("Unknown tokens", constant("vworkspace_app.page.tokens.BURST"), "10"),
+    Limit("Unknown tokens", constant("vworkspace_app.page.access.BURST"), "10"),
     Limit("A verdict of the API server", constant("vworkspace_app.page.access.VERDICT_SECONDS"), "10 s"),
     Limit("JSON of an object", constant("purekube.controller.informer.outline.HELD_WHOLE") / KIB, "32 KiB"),
     Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),

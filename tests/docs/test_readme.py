@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.commands import run
 from tools.commands_page import commands_page
-from vworkspace_app.settings.printing import markdown as settings_page
+from vworkspace_app.settings.flags import markdown as settings_page
 from vworkspace_core.api.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_
 from tests.support.e2e_world import QUICK as QUICK_FLUX
 from tests.support.servers import FACES, IN_PROCESS, Face
 from tests.support.virtual_time import run
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings

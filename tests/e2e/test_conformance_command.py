@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands import conformance
 

@@ -25,7 +25,7 @@ from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
 from purekube.versions import Converter, preservation_annotation
 from purekube_kit.kube_apiserver import started
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.builders import instance_manifest
 from tests.support.commands import Running, free_port, run
 from tests.support.effort import unused_name

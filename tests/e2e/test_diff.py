@@ -9,7 +9,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import JOB
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.commands import run
 from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating

@@ -10,12 +10,12 @@ import pytest
 
 from kubelab.flux import FluxBehaviour, FluxSimulator, run
 from kubelab.flux.crds import flux_crds
-from kubelab.simulation.workers import workers
+from kubelab.simulation.queue import workers
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from purekube_http import KubeApiClient
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 

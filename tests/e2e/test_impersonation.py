@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from kubelab.access.rbac import service_account
+from kubelab.access.authorization import service_account
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Right, refused_right

@@ -17,7 +17,7 @@ from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.messages import InformerPolicy
 from purekube_http import KubeApiClient
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.scripted_server import (

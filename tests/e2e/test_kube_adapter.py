@@ -23,7 +23,7 @@ from purekube_run.controller.definitions import slim_definition, wake_when_serve
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.definitions import until_served
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE

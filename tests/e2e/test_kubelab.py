@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 import kubelab
-from kubelab.cluster.errors import KubelabError
+from kubelab.cluster.definitions import KubelabError
 from tests.support.patience import PATIENCE
 
 pytest_plugins = ["pytester"]

@@ -21,7 +21,7 @@ from tests.e2e.test_cluster_status import said as conditions
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, World, instance
 from tests.support.e2e_world import QUICK as QUICK_FLUX
 from tests.support.virtual_time import run
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_core.api import kinds as own_kinds

@@ -14,7 +14,7 @@ import yaml
 from kubelab.flux import ChartHook
 from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.resources import JOB
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, parse_yaml, read_documents
 from tests.support.commands import Ended, one_line, run
 from tests.support.operation_worlds import (

@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import SECRET
 from purekube.boxes.box import Box
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import started
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.box_site import NS, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd, secret
 from tests.support.embedded_server import config_of, embedded

@@ -32,7 +32,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.commands import Running
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, QUICK, World, instance
 from tests.support.effort import EFFORT

@@ -26,7 +26,7 @@ from kubelab.simulation.simulator import ControllerPass
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
 from purekube_http import KubeApiClient
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.commands import run as command
 from tests.support.downstream_world import NS, VELERO_NS, backup, job, workflow
 from tests.support.embedded_server import config_of, embedded

@@ -11,7 +11,7 @@ import pytest
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import JOB, POD
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.commands import run

@@ -18,9 +18,14 @@ from vworkspace_app.commands.box_manifests import definition_of
 from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, diff_line, status_of, text
 from vworkspace_app.commands.status import list_text, object_text
-from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.differences import difference
-from vworkspace_app.overview.reading import PermittedReader, read_object_context, read_own_objects
+from vworkspace_app.overview.reading import (
+    PermittedReader,
+    kinds_by_word,
+    kinds_of_boxes,
+    read_object_context,
+    read_own_objects,
+)
 from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.overview.summary import OverviewState
 

@@ -15,8 +15,8 @@ from purekube.ports import PatchType
 from purekube.reconcilers import Feature, Object, Reconciler, Request, Result, Watcher, pure_reconciler, resource
 from purekube.reconcilers.desired import Children, Desired
 from purekube_kit import FakeCluster
-from purekube_run.composites.controllers import refuse_shared_kinds
-from purekube_run.process.errors import CommandError
+from purekube_run.composites.controller import refuse_shared_kinds
+from purekube_run.process.command_line import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, example, in_process, play

@@ -12,7 +12,7 @@ import pytest
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.resources import POD, SECRET
 from purekube_http import KubeApiClient
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, OWN_NS, World
 from tests.support.embedded_server import config_of
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating

@@ -11,7 +11,7 @@ from tests.support.commands import run
 from tests.support.e2e_world import World
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app import VERSION
-from vworkspace_app.commands.version import operator_in
+from vworkspace_app.commands.versions import operator_in
 from vworkspace_core.api.kinds import OPERATION, OWN_KINDS
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from anyio.from_thread import start_blocking_portal
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
 from kubelab.server import ApiServer
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
+from purekube_run.process.machine import SystemClock
 from tests.support.commands import Running, free_port, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired

@@ -19,7 +19,7 @@ from purekube.ports import WatchEventType
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests

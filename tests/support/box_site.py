@@ -34,7 +34,7 @@ from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, started
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE

@@ -33,7 +33,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name

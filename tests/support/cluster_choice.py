@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
-from kubelab.access.rbac import service_account
+from kubelab.access.authorization import service_account
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
 from kubelab.http.serving import kubeconfig

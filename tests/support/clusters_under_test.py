@@ -22,7 +22,7 @@ from kubelab.http.certificates import Certificates
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, audit_flags, started
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.audit_log import POLICY, Act, Log, embedded_log, kube_log
 from tests.support.cluster_environment import grant
 from tests.support.commands import Running, call

@@ -10,9 +10,8 @@ from urllib.parse import urlencode, urlsplit
 
 import attrs
 
-from kubelab.model.calls import DeleteOptions, RequestTarget, WriteOptions
+from kubelab.model.calls import DeleteOptions, FieldValidation, RequestTarget, WriteOptions
 from kubelab.model.failure import ApiFailure, status_body
-from kubelab.model.requests import FieldValidation
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION

@@ -27,7 +27,7 @@ LATER = (
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.protocols.websockets.auto",
-    *(f"vworkspace_app.commands.{name}" for name in ("misuse", "program", "run_flags")),
+    *(f"vworkspace_app.commands.{name}" for name in ("program", "run_flags")),
 )
 """What the command line, servers and the operator load once they run."""
 MODES = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -26,7 +26,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
-from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step

@@ -10,7 +10,7 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send
 from tests.support.patience import PATIENCE
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.manager import Manager
 from vworkspace_core.credentials.secret import Credentials
 

@@ -27,9 +27,9 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.ports import PatchType
 from purekube_run.controller.manager import Election
-from purekube_run.process.clock import SystemClock
 from purekube_run.process.http import ConnectionLimits
-from purekube_run.process.secret_masking import SecretMask
+from purekube_run.process.machine import SystemClock
+from purekube_run.process.terminal import SecretMask
 from tests.support.builders import instance_manifest, operation_manifest
 from tests.support.patience import PATIENCE
 from vworkspace_app.manager.agent import AgentOptions
@@ -37,9 +37,8 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
-from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
-from vworkspace_app.page.screens import CombinedSource, ScreenSource
+from vworkspace_app.page.screens import STREAMS, CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site, ViewerRule
 from vworkspace_core.api.crd import crd_manifests

@@ -12,9 +12,9 @@ from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance, job, operation, with_status
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.jobs.events import condition_events, heartbeat, phase_events
-from vworkspace_core.jobs.reports import progress, result_body, waiting_body
 from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.state import AppliedRef
+from vworkspace_core.jobs.steps import progress, result_body, waiting_body
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.refusals import error_body
 from vworkspace_fake.controlplane.sealing import Sealing

@@ -28,7 +28,7 @@ from kubelab.model.calls import ADMIN, Caller
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import Clock
 from purekube_http import KubeApiClient
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from tests.support.cluster_environment import environment_world
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, OPERATOR, OWN_NS, QUICK, World
 from tests.support.operator_process import Forgetful, Runs

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind, definitions_of_crd
-from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
 from purekube.ports import PatchType
 

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.box_site import EXAMPLES
 from tests.support.browser import browser, missing, resize, until, violations
 from tests.support.page_site import get
@@ -19,8 +19,8 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.commands.box_test import BoxTestRequest, try_box
 from vworkspace_app.commands.trace import trace_in
 from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.drawing import TracePage
 from vworkspace_app.page.site import Site
-from vworkspace_app.page.trace import TracePage
 
 
 @pytest.fixture(scope="module")

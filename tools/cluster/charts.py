@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from vworkspace_app.demo import registry
+from vworkspace_app.demo import cluster_chart
 
 FOLDER: Final = Path(__file__).resolve().parent / "charts"
 NAMES: Final = tuple(sorted(path.name for path in FOLDER.iterdir()))
@@ -24,7 +24,7 @@ def packaged(name: str, version: str, values: Mapping[str, object] | None = None
 
     `like` is the chart whose templates it has.
     """
-    return registry.packaged(name, version, dict(_files(version, values or {}, like or name)))
+    return cluster_chart.packaged(name, version, dict(_files(version, values or {}, like or name)))
 
 
 def _files(version: str, values: Mapping[str, object], like: str) -> Iterator[tuple[str, bytes]]:
@@ -40,7 +40,7 @@ class Repository:
     """The registry to which a test pushes charts: one listener of `front`, and a path of its own."""
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "") -> None:
-        self._registry = registry.OciRegistry(address, place, authority, basic, plain=not authority)
+        self._registry = cluster_chart.OciRegistry(address, place, authority, basic, plain=not authority)
         self.place = place
 
     @property
@@ -63,7 +63,7 @@ class Repository:
         for name, version in charts:
             content, file = packaged(name, version), f"{name}-{version}.tgz"
             self._registry.call("PUT", f"/charts/{self.place}/{file}", content)
-            described = registry.chart_metadata(name, version)
+            described = cluster_chart.chart_metadata(name, version)
             entry = {**described, "urls": [file], "digest": hashlib.sha256(content).hexdigest()}
             entries.setdefault(name, []).append(entry)
         index = yaml.safe_dump({"apiVersion": "v1", "entries": entries, "generated": "2026-01-01T00:00:00Z"})

@@ -3,7 +3,7 @@
     python -m tools.mutants                   100 mutants, drawn evenly by statement
     python -m tools.mutants --mutants 320 --seed 7
     python -m tools.mutants --changed main    statements that differ from main
-    python -m tools.mutants --at core/purekube/graph/once.py:31
+    python -m tools.mutants --at core/purekube/graph/owner.py:31
     python -m tools.mutants --unreached       statements that no test reaches
 
 Exits with 1 where a mutant survives that tests/mutants.toml does not list, or where a statement that it does not list

@@ -11,8 +11,8 @@ from purekube.lazy_door import lazy_door
 if TYPE_CHECKING:
     from kubelab.access.audit import AuditEntry, AuditLog
     from kubelab.clock import ManualClock, VirtualClock, virtual_loop
+    from kubelab.cluster.definitions import KubelabError
     from kubelab.cluster.embedded import EmbeddedCluster
-    from kubelab.cluster.errors import KubelabError
     from kubelab.cluster.serving import Server, serve, serve_cluster
     from kubelab.cluster.simulators import SIMULATORS
     from kubelab.entropy import SeededEntropy
@@ -56,7 +56,7 @@ _MODULES = {
     "Certificates": "kubelab.http.certificates",
     "EmbeddedCluster": "kubelab.cluster.embedded",
     "InProcessKube": "kubelab.inprocess",
-    "KubelabError": "kubelab.cluster.errors",
+    "KubelabError": "kubelab.cluster.definitions",
     "ManualClock": "kubelab.clock",
     "SIMULATORS": "kubelab.cluster.simulators",
     "SeededEntropy": "kubelab.entropy",

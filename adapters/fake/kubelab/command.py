@@ -9,9 +9,8 @@ from pathlib import Path
 import attrs
 
 from kubelab.cluster.access import access_for, audited, callers, write_kubeconfig
-from kubelab.cluster.definitions import read_definitions
+from kubelab.cluster.definitions import KubelabError, read_definitions
 from kubelab.cluster.embedded import EmbeddedCluster
-from kubelab.cluster.errors import KubelabError
 from kubelab.cluster.serving import serve_cluster, stop_event
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import Manifest

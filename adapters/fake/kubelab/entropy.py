@@ -1,6 +1,8 @@
-"""Text that looks random and is the same in every run."""
+"""Text that looks random and is the same in every run: from a seed, uids and suffixes of generated names."""
 
 import random
+from random import Random
+from uuid import UUID
 
 
 class SeededEntropy:
@@ -12,3 +14,22 @@ class SeededEntropy:
     def text(self, length: int, alphabet: str) -> str:
         """Return `length` characters of `alphabet`."""
         return "".join(self._random.choice(alphabet) for _ in range(length))
+
+
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""The letters and digits of a generated name: no vowels and no look-alikes, as in Kubernetes."""
+
+
+class Identities:
+    """A reproducible sequence of uids and name suffixes: two servers with one seed get the same ones."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = Random(seed)
+
+    def uid(self) -> str:
+        """Return a new version 4 UUID."""
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def name(self, prefix: str) -> str:
+        """Return `prefix`, cut to 58 characters, with five random characters (W-35)."""
+        return prefix[:58] + "".join(self._random.choices(SUFFIX_ALPHABET, k=5))

@@ -10,15 +10,20 @@ from typing import Any, Final, TypeVar, assert_never
 import attrs
 
 from kubelab.access.impersonation import Identity, impersonated
-from kubelab.model.calls import ADMIN, Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
-from kubelab.model.errors import core_error
-from kubelab.model.failure import ApiFailure
-from kubelab.model.replies import ObjectPage
-from kubelab.model.requests import FieldValidation
+from kubelab.model.calls import (
+    ADMIN,
+    Caller,
+    DeleteOptions,
+    FieldValidation,
+    ObjectPage,
+    RequestTarget,
+    RequestVerb,
+    WriteOptions,
+)
+from kubelab.model.failure import ApiFailure, core_error
 from kubelab.server import ApiServer
-from kubelab.storage.queries import list_options
-from kubelab.storage.watch_iterator import follow
-from kubelab.storage.watch_stream import WatchStream
+from kubelab.storage.listing import list_options
+from kubelab.storage.watch_stream import WatchStream, follow
 from kubelab.writes.writer import WriteCall
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import service_account_user

@@ -14,40 +14,34 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from kubelab.access.audit import AuditLog
-from kubelab.access.authorization import Authorize
-from kubelab.access.rbac import Rbac
-from kubelab.access.request_filter import RequestFilter
-from kubelab.access.review_kinds import REVIEWS
-from kubelab.access.reviews import Reviewer
+from kubelab.access.authorization import REVIEWS, Authorize, Rbac
+from kubelab.access.request_filter import RequestFilter, Reviewer
 from kubelab.admission.request import AdmissionAttributes
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
+from kubelab.entropy import Identities
 from kubelab.lifecycle.controllers import BuiltinControllers
-from kubelab.lifecycle.custom_definitions import CustomDefinitions
-from kubelab.lifecycle.ending_definitions import DEFINITIONS
 from kubelab.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
-from kubelab.lifecycle.registry import ResourceRegistry
+from kubelab.lifecycle.registry import DEFINITIONS, CustomDefinitions, ResourceRegistry
 from kubelab.model.calls import (
     ADMIN,
     PLAIN_DELETE,
     PLAIN_WRITE,
     Caller,
     DeleteOptions,
+    ObjectPage,
+    Reply,
     RequestTarget,
     RequestVerb,
     WriteOptions,
 )
 from kubelab.model.conversion import AskWebhook, Conversions
 from kubelab.model.failure import ApiFailure
-from kubelab.model.identity import Identities
-from kubelab.model.replies import ObjectPage, Reply
 from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import EVERYTHING, ListOptions
-from kubelab.storage.reader import StoreReader
-from kubelab.storage.selection import selection_of
 from kubelab.storage.selectors import name_selected
 from kubelab.storage.store import Store, StoreSnapshot
-from kubelab.storage.streams import WatchStreams
+from kubelab.storage.streams import StoreReader, WatchStreams, selection_of
 from kubelab.storage.watch_stream import WatchStream
 from kubelab.writes.metadata import check_common
 from kubelab.writes.remover import Remover

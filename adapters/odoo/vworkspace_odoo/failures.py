@@ -11,7 +11,7 @@ import httpx2
 
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.secret_material import redact
-from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
+from vworkspace_core.control_plane.port import error_of, parse_http_date, seconds_of
 from vworkspace_odoo.decoding import is_json
 
 _LONGEST_EXCERPT: Final = 300

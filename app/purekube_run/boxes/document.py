@@ -14,7 +14,7 @@ import yaml
 from purekube.apimachinery.problems import Place, index, join
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.templates import OPENING
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import composed, read_text
 from purekube_run.process.yaml_places import YamlPlaces
 

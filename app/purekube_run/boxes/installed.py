@@ -11,7 +11,7 @@ from purekube.boxes.model import OperatorBox
 from purekube.boxes.schemas import CrdProblem, CrdVersions, plural_of
 from purekube.ports import KubeApi
 from purekube_run.boxes.load import LoadedBox
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from purekube.boxes.model import KIND, DeclaredKind, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
 from purekube_run.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import read_text
 
 _WORD: Final = re.compile(r"[A-Za-z][\w.-]*")

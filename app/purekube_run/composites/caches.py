@@ -13,7 +13,7 @@ from purekube.controller.informer.store import ObjectStore, without_managed_fiel
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.definitions import slim_definition
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.controller.projection import projected
+from purekube_run.controller.informers import projected
 
 OWNER: Final = "composite-owner"
 """The index of children by the uid of their parent."""

@@ -1,6 +1,6 @@
 """The controller of a composite: from a key to a snapshot, a decision, and its execution (PH-6)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import attrs
@@ -9,26 +9,35 @@ import structlog
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.composites.composite import Composite, wants_metadata
+from purekube.composites.composite import Composite, status_writer, wants_metadata
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
 from purekube.composites.parent import Parent
 from purekube.composites.rights import not_permitted, remedy
+from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.live_reads import LiveReads
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
-from purekube_run.composites.account_watches import AccountWatches
-from purekube_run.composites.caches import OWNER, READS, UID, account_informers, read_key
-from purekube_run.composites.taken_names import TakenNames
+from purekube_run.composites.caches import (
+    OWNER,
+    READS,
+    UID,
+    account_informers,
+    external_informers,
+    informers_of,
+    read_key,
+)
+from purekube_run.composites.further_watches import AccountWatches, TakenNames
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Work, Writer
-from purekube_run.controller.decision_reconciler import DecisionReconciler
+from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.live_rereads import LiveRereads, is_reconciling
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.process.command_line import CommandError
 
 _log = structlog.get_logger("operator")
 
@@ -229,3 +238,24 @@ class CompositeReconciler:
 
     def _owner_uid(self, manifest: Manifest | None) -> str:
         return str(get_path(manifest, "metadata", "labels", self.composite.marks.owner_uid) or "")
+
+
+def composite_reconcilers(
+    api: KubeApi, clock: Clock, composites: Iterable[Composite], options: ManagerOptions, shared: Informers
+) -> Iterator[CompositeReconciler]:
+    """Yield a reconciler with caches for each composite; `shared` watch definitions and namespaces.
+
+    Raises CommandError if two would write the statuses of one kind.
+    """
+    composites = tuple(composites)
+    refuse_shared_kinds(composites)
+    for composite in composites:
+        informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
+        externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
+        yield CompositeReconciler(composite, api, clock, informers, externals, shared, options.random)
+
+
+def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
+    """Raise CommandError if two controllers would write the statuses of one kind; `others` are further writers."""
+    if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
+        raise CommandError("\n".join(refusals))

@@ -41,8 +41,8 @@ from purekube.controller.lease.messages import (
 from purekube.controller.lease.record import DEFAULT_LEASE_POLICY, Disagreement, LeasePolicy, holder_of, identity_of
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
-from purekube_run.process.clock import machine_seconds
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
+from purekube_run.process.machine import machine_seconds
 
 _log = structlog.get_logger("election")
 

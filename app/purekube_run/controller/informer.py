@@ -1,12 +1,12 @@
 """Executes the effects of the informer machine: the only place that awaits lists and watches (RUN-1)."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
 
 import anyio
 import anyio.lowlevel
 
-from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.errors import OperatorError, Permanent, Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.controller.health import InformerVitals
 from purekube.controller.informer.changes import CacheChange
@@ -43,7 +43,26 @@ from purekube.controller.informer.messages import (
 from purekube.controller.informer.store import ObjectStore, older
 from purekube.ports import Clock, KubeApi, WatchEvent
 from purekube_run.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles
-from purekube_run.controller.streams import as_operator_error, close
+
+_CLOSE_LIMIT = 5.0
+"""The seconds after which a stream that does not close is left alone."""
+
+
+def as_operator_error(error: Exception) -> OperatorError:
+    """Return an error of the core as it is; wrap any other exception, a defect, in Permanent for the caller to log."""
+    if isinstance(error, OperatorError):
+        return error
+    defect = Permanent(f"{type(error).__name__} from the KubeApi port")
+    defect.__cause__ = error
+    return defect
+
+
+async def close(stream: AsyncIterator[WatchEvent]) -> None:
+    """Close the stream and its connection, even during a cancellation."""
+    if isinstance(stream, AsyncGenerator):
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
+            await stream.aclose()
+
 
 _EVENTS_PER_YIELD = 64  # a burst that is already in memory must not hold up other tasks
 _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event

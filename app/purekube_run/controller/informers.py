@@ -1,21 +1,92 @@
-"""All informers of the process, found by kind."""
+"""All informers of the process by kind, the part of an object that each keeps, and turns for large ones (RUN-1)."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import attrs
 import msgspec
 
 from purekube.apimachinery.errors import KindMissing, OperatorError
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.controller.informer.outline import OUTLINE, is_outline
-from purekube.controller.informer.store import ObjectStore
+from purekube.controller.informer.store import ObjectStore, without_managed_fields
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informer_stats import InformerStats
-from purekube_run.controller.large_objects import LargeObjects
+
+
+def projected(
+    paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
+) -> Callable[[Manifest], Manifest]:
+    """Return a function that keeps only the fields at `paths` (an empty path: all fields) and some metadata.
+
+    `identity` names the metadata; None keeps all metadata except managedFields.
+    """
+    desired = [*dict.fromkeys(paths)]
+    if () in desired:
+        return without_managed_fields
+
+    def slim(manifest: Manifest) -> Manifest:
+        meta = metadata(without_managed_fields(manifest))
+        out: dict[str, Any] = {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
+        out["metadata"] = {key: meta[key] for key in (meta if identity is None else identity) if key in meta}
+        for path in desired:
+            _copy(manifest, out, path)
+        return out
+
+    return slim
+
+
+def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Copy one path; if a step leads into a value that is no mapping, copy that value whole."""
+    for step in path[:-1]:
+        if not isinstance(source.get(step), Mapping):
+            break
+        if not isinstance(target.get(step), dict):
+            target[step] = {}
+        source, target = source[step], target[step]
+    else:
+        step = path[-1]
+    if step in source:
+        target[step] = source[step]
+
+
+_PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
+
+
+@asynccontextmanager
+async def one_pass() -> AsyncIterator[None]:
+    """Run one pass in the block, and end its turn for large objects, if it took one."""
+    async with AsyncExitStack() as ending:
+        reset = _PASS.set(ending)
+        try:
+            yield
+        finally:
+            _PASS.reset(reset)
+
+
+class LargeObjects:
+    """The turn for the one pass that may hold large objects whole. Other passes wait until it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = anyio.Lock()
+        self._holder: AsyncExitStack | None = None
+
+    async def wait(self) -> None:
+        """Wait for the turn, which lasts until this pass ends. Outside of a pass, return at once."""
+        ending = _PASS.get()
+        if ending is None or ending is self._holder:
+            return
+        await ending.enter_async_context(self._lock)
+        self._holder = ending
+        ending.callback(self._leave)
+
+    def _leave(self) -> None:
+        self._holder = None
+
 
 _OUTLINE: Final = OUTLINE.encode()
 

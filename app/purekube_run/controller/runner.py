@@ -18,10 +18,9 @@ from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Watches
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
-from purekube_run.controller.pass_log import log_pass
-from purekube_run.controller.status_reports import StatusReports
+from purekube_run.controller.status_reports import StatusReports, log_pass
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.process.entropy import SystemEntropy
+from purekube_run.process.machine import SystemEntropy
 
 _SPREAD: Final = 0.1
 """The part of a resync interval over which keys are spread, so that a thousand do not come at once."""

@@ -1,9 +1,4 @@
-"""Reports on an object's status that its own pass cannot make: an error stopped the pass, or another writer holds it.
-
-The operator forces no ownership, so a held status itself cannot report that: an Event does, once. Foreign conditions
-stay out of decisions, which would otherwise repeat them as ours whenever they keep a condition. An object whose status
-another controller writes is left alone: the two would undo each other's writes (RES-4).
-"""
+"""Reports on passes: the log of each, and statuses that a stopped pass cannot write itself (RUN-5, REC-13)."""
 
 from collections.abc import Callable
 
@@ -11,20 +6,65 @@ import attrs
 import msgspec
 import structlog
 
+from purekube.apimachinery.conditions import Transition
 from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Right, Stale
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.structuring import read_own_conditions
 from purekube.composites.status_writers import other_writer, refusal
+from purekube.controller.decision import Decision
 from purekube.controller.event_series import Once
-from purekube.controller.execute import write_status
+from purekube.controller.execute import STATUS, write_status
 from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, blocked_status
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
 from purekube_run.controller.controller import Controller
 from purekube_run.controller.informers import StoredObject
-from purekube_run.controller.pass_log import log_status
+
+_pass_log = structlog.get_logger("reconcile")
+
+_BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
+
+
+def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
+    """Log a line for each write, and one for a written status."""
+    for verb, ref in result.executed:
+        if verb != STATUS:
+            _pass_log.info("written", verb=verb, object=str(ref))
+    if result.status is not None:
+        log_status(key, result.decision)
+
+
+def log_status(key: ObjectRef, decision: Decision) -> None:
+    """Log the conditions that a written status changed; at `debug` if only other fields changed."""
+    changed = decision.transitions
+    if not changed:
+        _pass_log.debug("status written", object=str(key))
+        return
+    conditions = [change.condition for change in changed]
+    bad = [condition for condition in conditions if _is_bad(condition)]
+    level = _pass_log.warning if bad else _pass_log.info
+    phase = get_path(decision.status, "status", "phase")
+    level(
+        "status changed",
+        object=str(key),
+        **({"phase": phase} if phase else {}),
+        conditions=[_text_of(change) for change in changed],
+        message=next((condition.message for condition in (*bad, *conditions) if condition.message), ""),
+    )
+
+
+def _is_bad(condition: Condition) -> bool:
+    refused = condition.type == "Accepted" and condition.status is ConditionStatus.FALSE
+    return refused or (condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
+
+
+def _text_of(change: Transition) -> str:
+    condition = change.condition
+    return f"{condition.type}={condition.status}/{condition.reason}"
+
 
 _log = structlog.get_logger("operator")
 

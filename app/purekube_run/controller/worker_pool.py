@@ -26,9 +26,14 @@ from purekube.controller.queue.workqueue import Priority, WorkQueue
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, reconcile_error_of
 from purekube.ports import Clock
-from purekube_run.controller.large_objects import one_pass
-from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
-from purekube_run.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
+from purekube_run.controller.informers import one_pass
+from purekube_run.controller.observer import (
+    LoggingObserver,
+    ReconcileAttempt,
+    ReconcileObserver,
+    WorkerPoolCounters,
+    WorkerPoolStats,
+)
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
 """A function that observes, decides and executes, once. May return or raise errors of the core."""

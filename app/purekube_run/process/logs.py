@@ -18,8 +18,8 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from purekube.apimachinery.secret_material import redact
-from purekube_run.process.log_choices import FORMATS, LEVELS
-from purekube_run.process.secret_masking import SecretMask
+from purekube_run.process.command_line import FORMATS, LEVELS
+from purekube_run.process.terminal import SecretMask
 
 _LONGEST: Final = 32_768
 """Characters of a text in a line; the rest is cut off, and so not searched for secrets either (RUN-11)."""

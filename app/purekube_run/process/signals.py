@@ -10,8 +10,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from purekube.apimachinery.errors import unwrap_group
-from purekube_run.process.addresses import cannot_listen
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError, cannot_listen
 
 T = TypeVar("T")
 

@@ -1,14 +1,46 @@
-"""The only way to print: text that would control a terminal is shown, not obeyed (RUN-12).
+"""The only way to print: control sequences are shown, not obeyed, and this process's secrets are masked (RUN-12)."""
 
-Messages come from charts, engines and tenants. Of control sequences, only the ones that we draw with pass, and only to
-a terminal; all others of C0 and C1, and characters that change the direction of text, are escaped as in JSON, so that
-JSON stays JSON.
-"""
-
+import base64
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.secret_material import visible
+from purekube.apimachinery.secret_material import REDACTED, visible
+
+_SHORTEST: Final = 6
+"""The minimum length of a secret: shorter texts are none, and masking them would damage ordinary words."""
+
+
+class SecretMask:
+    """Texts that are never shown. The set only grows: an old token may turn up late."""
+
+    def __init__(self) -> None:
+        self._texts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"SecretMask({len(self._texts)} texts)"
+
+    def add(self, *secrets: str | bytes | None) -> None:
+        """Mask these texts from now on, as they are and as a Secret or a basic credential encodes them (base64)."""
+        texts = set(self._texts)
+        for secret in secrets:
+            raw = secret.encode() if isinstance(secret, str) else secret or b""
+            texts |= {raw.decode("utf-8", "ignore").strip(), base64.b64encode(raw).decode().rstrip("=")}
+            texts |= {line.strip() for line in raw.decode("utf-8", "ignore").splitlines()}
+        # The longest first: masking a part of a secret must not leave the rest of it visible.
+        self._texts = tuple(sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True))
+
+    def mask(self, value: Any) -> Any:
+        """Return `value` (text or JSON) with secrets masked."""
+        if isinstance(value, str):
+            for text in self._texts:
+                if text in value:
+                    value = value.replace(text, REDACTED)
+            return value
+        if isinstance(value, Mapping):
+            return {key: self.mask(item) for key, item in value.items()}
+        return [self.mask(item) for item in value] if isinstance(value, list) else value
+
 
 _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh])|\r)")
 """The sequences for colours, and for redrawing a line or the screen."""

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from purekube.apimachinery.secret_material import visible
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 
 STDIN = ("-", "/dev/stdin")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))

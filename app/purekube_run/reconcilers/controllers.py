@@ -25,7 +25,7 @@ from purekube.reconcilers.controllers import (
 )
 from purekube.reconcilers.status import condition_types, status_owner
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.reconcilers.passes import ControllerPasses, rules_of
 from purekube_run.reconcilers.pending_events import PendingEvents
 from purekube_run.reconcilers.rights import DeclaredRights

@@ -7,8 +7,7 @@ import attrs
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.composites.caches import shared_informers
-from purekube_run.composites.controller import CompositeReconciler
-from purekube_run.composites.controllers import composite_reconcilers
+from purekube_run.composites.controller import CompositeReconciler, composite_reconcilers
 from purekube_run.controller.controller import Controller
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.manager import ControllerManager

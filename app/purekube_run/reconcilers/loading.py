@@ -23,7 +23,7 @@ from purekube.reconcilers import Controller, PureReconciler, Resource
 from purekube.reconcilers.controllers import AnyController, name_of, resource_of, status_writer_of
 from purekube.reconcilers.decide_pure import composite_of
 from purekube.reconcilers.pure import AnyPureReconciler
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controllers import GivenController, bind, refuse_problems
 
 GROUP: Final = "vworkspace.controllers"

@@ -29,8 +29,7 @@ from purekube.reconcilers.controllers import (
 from purekube.reconcilers.status import status_owner
 from purekube.reconcilers.watching import Watch, Watched
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.controller.informers import Informers
-from purekube_run.controller.projection import projected
+from purekube_run.controller.informers import Informers, projected
 
 _log = structlog.get_logger("operator")
 

@@ -24,7 +24,7 @@ from purekube.composites.parent import STANDARD
 from purekube.schema.node import JsonType, Schema
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_world import BoxWorld, install_box, simulated_for
 from purekube_run.simulation.cluster import MemoryCluster, condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm

@@ -22,7 +22,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.ports import PatchType
 from purekube.versions import Converter, answer_review
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.controllers import SimulatedControllers
 
 SOMEBODY: Final = "kubectl"

@@ -14,8 +14,8 @@ from purekube.ports import Entropy
 from purekube_run.controller.candidacy import Candidacy, candidate
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.manager import Election
-from purekube_run.controller.pass_log import log_pass
 from purekube_run.controller.runner import ManagerOptions
+from purekube_run.controller.status_reports import log_pass
 from purekube_run.process.machine import Machine
 from purekube_run.reconcilers.controllers import GivenController
 from purekube_run.reconcilers.extensions import ExtensionManager

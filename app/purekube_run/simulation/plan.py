@@ -24,7 +24,7 @@ from purekube.controller.decision import Decision, Snapshot
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.graph import Hooks, NodeState, Observation, plan, teardown
 from purekube.ports import KubernetesEvent
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_world import OPERATOR, children_of, install_box, simulated_for, store_observed
 from purekube_run.simulation.cluster import MemoryCluster, ready_of
 

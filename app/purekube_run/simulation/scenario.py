@@ -10,7 +10,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.boxes.box import Box
 from purekube.boxes.model import API_VERSION
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import read_values
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of

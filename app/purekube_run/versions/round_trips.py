@@ -22,7 +22,7 @@ from purekube.schema import apply_defaults
 from purekube.versions import BrokenRoundTrip, Converter, check_round_trips
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 
 EACH_WAY: Final = 100
 """The number of round trips from either version."""

@@ -21,22 +21,19 @@ from purekube.controller.queue.event_handlers import in_background
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
-from purekube_run.controller.decision_reconciler import DecisionReconciler
+from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.live_rereads import LiveRereads
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_managed
-from vworkspace_core.api.policy import Policy
 from vworkspace_core.clusters.controllers import InformerReport
-from vworkspace_core.clusters.decision import cluster_manifest, decide
-from vworkspace_core.clusters.hardening import WeakSettings, weak_settings_of_cluster
-from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
-from vworkspace_core.clusters.policy import strictest_policy
+from vworkspace_core.clusters.decision import cluster_manifest, decide, strictest_policy
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, WeakSettings, weak_settings_of_cluster
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import required_by
 

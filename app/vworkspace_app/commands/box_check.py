@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import attrs
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.boxes.box import Box
@@ -15,9 +15,9 @@ from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
-from purekube_run.process.errors import FAILURE, CommandError
+from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.versions.round_trips import RoundTrips, round_trips
-from vworkspace_app.commands.parameters import Crds
+from vworkspace_app.commands.session import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
 
@@ -144,8 +144,6 @@ def _result_data(checked: _Checked) -> dict[str, Any]:
         ],
     }
 
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import attrs
 import yaml
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.problems import Place, index, join
@@ -17,10 +17,10 @@ from purekube_convert import ConvertedBox, convert, definition_files
 from purekube_convert.result import BoxPath
 from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import LoadedBox, further_crds, load_text
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
 from purekube_run.process.yaml_places import YamlPlaces
-from vworkspace_app.commands.parameters import Crds
+from vworkspace_app.commands.session import Crds
 
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
@@ -170,9 +170,6 @@ def _path(place: BoxPath) -> str:
     for step in place:
         path = join(path, step) if isinstance(step, str) else index(path, step)
     return path
-
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 
 def convert_box(

@@ -1,11 +1,47 @@
 """`box init`: two files to begin with, which pass `box check` as they are."""
 
+import keyword
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from vworkspace_app.commands.init_files import GROUP, KIND, PLURAL, check_name, write_new
+from purekube_run.process.command_line import USAGE, CommandError
+
+KIND: Final = (re.compile(r"[A-Z][A-Za-z0-9]{0,39}"), "WebApp")
+GROUP: Final = (re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"), "example.com")
+PLURAL: Final = (re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"), "webapps")
+PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
+
+
+def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
+    """Raise CommandError for a name without this form."""
+    if form[0].fullmatch(given) is None:
+        raise CommandError(f"{given}: not a name such as {form[1]}", status=USAGE)
+
+
+def module_of(project: str) -> str:
+    """Return the module of a project. Raises CommandError for a keyword of Python."""
+    name = project.replace("-", "_")
+    if keyword.iskeyword(name):
+        raise CommandError(f"{project}: a word of Python cannot be the name of a module", status=USAGE)
+    return name
+
+
+def write_new(files: Mapping[Path, str]) -> None:
+    """Write all files and print their paths. Raises CommandError, before writing anything, if one exists."""
+    if found := [path for path in files if path.exists()]:
+        raise CommandError(f"{found[0]} exists: give --directory for another folder")
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{path}: cannot be written: {error.strerror}") from error
+        print(f"wrote {path}")
+
 
 _BOX: Final = """\
 # An operator for {kind} objects: `vworkspace-operator box check {name}.yaml` says whether it can be run.
@@ -107,9 +143,6 @@ def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None
     files = {directory / f"{name}.yaml": _BOX, directory / f"{name}-crd.yaml": _CRD}
     words = {"kind": kind, "name": name, "group": group, "plural": plural}
     write_new({path: text.format(**words) for path, text in files.items()})
-
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 
 def init(

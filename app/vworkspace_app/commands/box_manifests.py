@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import attrs
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind, Manifest
@@ -14,13 +14,13 @@ from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.labels import BOX_NAME
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.commands.manifests import read_authority
-from vworkspace_app.commands.parameters import CertManager, Crds, Former, Tenants
+from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.boxes import account_rbac, box_installation, box_rbac, name_of
+from vworkspace_app.install.extensions import account_rbac, box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 
@@ -142,9 +142,6 @@ def _with_default(schema: Mapping[str, Any], path: Sequence[str], value: Any) ->
     fields = schema.get("properties") or {}
     below = _with_default(fields.get(path[0]) or {}, path[1:], value)
     return {**schema, "properties": {**fields, path[0]: below}}
-
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 
 def rbac(

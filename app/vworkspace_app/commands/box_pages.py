@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.boxes.box import Box
 from purekube_run.boxes.drawing import dot, mermaid
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.boxes.page import page
-from vworkspace_app.commands.parameters import Crds
+from vworkspace_app.commands.session import Crds
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
@@ -26,9 +26,6 @@ def page_of_file(file: str, crds: Sequence[Path]) -> str:
 
 def _box(file: str, crds: Sequence[Path]) -> Box:
     return runnable(load_boxes([file], crds))[0]
-
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 
 def graph(

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import attrs
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.boxes.load import further_crds, load_box, runnable
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
-from vworkspace_app.commands.parameters import Crds
+from vworkspace_app.commands.session import Crds
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -137,9 +137,6 @@ _TEXTS: Final[Mapping[str, Callable[[BoxPlan], str]]] = {
     "yaml": lambda found: dump([_data(found)], Format.YAML),
     "json": lambda found: dump([_data(found)], Format.JSON),
 }
-
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 
 def plan(

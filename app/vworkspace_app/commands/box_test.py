@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
 from purekube_run.boxes.load import further_crds, load_box, runnable
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.box_laws import FAULTS, Broken, try_example
 from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
-from vworkspace_app.commands.parameters import Crds
+from vworkspace_app.commands.session import Crds
 from vworkspace_app.simulation.box_recorder import Recorder
 from vworkspace_core.overview.trace import Moment, Trace, written
 
@@ -116,8 +116,6 @@ def _broken(broken: Broken, file: str, seed: int) -> list[str]:
         *(f"  {line}" for line in broken.timeline[-_LAST:]),
     ]
 
-
-box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
 

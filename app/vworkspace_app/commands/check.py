@@ -9,10 +9,9 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from purekube_http import KubeApiClient
-from purekube_run.process.errors import FAILURE
+from purekube_run.process.command_line import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.commands.parameters import Kubeconfig, form_of
-from vworkspace_app.commands.session import at_cluster, now
+from vworkspace_app.commands.session import Kubeconfig, at_cluster, form_of, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.screen import columns

@@ -5,10 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from purekube_run.process.errors import FAILURE, USAGE, CommandError
-from purekube_run.process.files import read_text
+from purekube_run.process.command_line import FAILURE, USAGE, CommandError, read_text
 from vworkspace_app.conformance.over_http import ControlPlaneAt
 
 _CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
@@ -49,9 +48,6 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
 def _text(option: str, file: Path | None) -> str:
     return read_text(option, file) if file else ""
-
-
-conformance = App(name="conformance", help="Examine a server that somebody else runs; needs pytest.")
 
 
 def examine_control_plane(

@@ -5,23 +5,22 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import attrs
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.composites.parent import CONTROLLER_NAME
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.commands.box_manifests import former_kinds
-from vworkspace_app.commands.box_run import warn_unconverted
-from vworkspace_app.commands.extensions_run import run_extensions
+from vworkspace_app.commands.extensions_run import run_extensions, warn_unconverted
 from vworkspace_app.commands.manifests import read_authority
-from vworkspace_app.commands.parameters import CertManager, Former, Output, Tenants
+from vworkspace_app.commands.session import CertManager, Former, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
+from vworkspace_app.install.extensions import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
@@ -118,8 +117,6 @@ def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str
 def _name(controller: str) -> str:
     return f"vworkspace-controller-{controller}"
 
-
-controllers = App(name="controllers", help="Reconcilers and watchers in Python: list, run, and print what they need.")
 
 Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
 

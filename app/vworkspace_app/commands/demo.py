@@ -15,12 +15,12 @@ from starlette.applications import Starlette
 from purekube.apimachinery.errors import OperatorError, unwrap_group
 from purekube_http import KubeApiClient
 from purekube_run.process import logs
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
+from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.http import ConnectionLimits
+from purekube_run.process.machine import SystemClock
 from purekube_run.process.signals import run_unless_stopped, run_until_signal, run_until_stopped
 from vworkspace_app import VERSION
-from vworkspace_app.commands.control_plane import jobs_page
+from vworkspace_app.commands.servers import jobs_page
 from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import box_table, instance_table, operations_table
 from vworkspace_app.demo.box_story import create_example_object, lines, run_box_story
@@ -38,9 +38,8 @@ from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.overview.checking import before_installing
-from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
-from vworkspace_app.page.screens import CombinedSource, ScreenSource
+from vworkspace_app.page.screens import STREAMS, CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site
 from vworkspace_core.overview.checkup import CheckResult

@@ -11,14 +11,13 @@ from cyclopts import Parameter
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
 from purekube_http import KubeApiClient
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
-from vworkspace_app.commands import plan_output
-from vworkspace_app.commands.parameters import Kubeconfig
+from vworkspace_app.commands import plan_documents
 from vworkspace_app.commands.plan import PlanRequest, plan_of
-from vworkspace_app.commands.session import at_cluster, now
-from vworkspace_app.overview.box_kinds import boxes_of
+from vworkspace_app.commands.session import Kubeconfig, at_cluster, now
 from vworkspace_app.overview.differences import Difference, difference, overlaid
+from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 
 SAME, DIFFERS, FAILED = 0, 1, 2
@@ -71,7 +70,7 @@ def text(found: Difference, *, colour: bool) -> str:
     """Return the diffs, and below each change that the API server would refuse, the reason."""
     parts = []
     for change in found.changes:
-        parts.append(plan_output.diff_text([(change.ref, change.before, change.after)], colour=colour))
+        parts.append(plan_documents.diff_text([(change.ref, change.before, change.after)], colour=colour))
         if change.refused:
             parts.append(f"! {change.ref} would be refused: {change.refused}\n")
     return "".join(parts)
@@ -81,7 +80,7 @@ def diff_line(found: Difference) -> str:
     """Return a line with what the operator would do after the change."""
     if found.changes[0].refused:
         return "the API server would not take it, so that nothing downstream would change"
-    told = plan_output.summary(found.decision, found.afterwards, found.present)
+    told = plan_documents.summary(found.decision, found.afterwards, found.present)
     return f"{told}; the control plane holds this object: its next job sets it again" if found.is_held else told
 
 
@@ -91,7 +90,7 @@ def status_of(found: Difference) -> int:
         return FAILED
     return (
         DIFFERS
-        if plan_output.diff_text([(each.ref, each.before, each.after) for each in found.changes], colour=False)
+        if plan_documents.diff_text([(each.ref, each.before, each.after) for each in found.changes], colour=False)
         else SAME
     )
 
@@ -105,7 +104,7 @@ def _offline(files: Sequence[str], folder: Path) -> int:
         documents = [*(each for other, each in observed.items() if other != ref), desired]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
         planned = plan_of(request, partial(tuple, documents), colour=sys.stdout.isatty())
-        own = plan_output.diff_text([(ref, observed.get(ref), desired)], colour=sys.stdout.isatty())
+        own = plan_documents.diff_text([(ref, observed.get(ref), desired)], colour=sys.stdout.isatty())
         print(own + planned.text, end="")
         print(f"diff: {ref}: {planned.summary}", file=sys.stderr)
         statuses.append(FAILED if planned.is_blocked else DIFFERS if own or planned.text else SAME)

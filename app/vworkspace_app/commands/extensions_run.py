@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 import anyio
 import structlog
 
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.composites.composite import Composite
+from purekube.versions import Converter
+from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import GivenController
@@ -17,8 +22,6 @@ from vworkspace_app.manager.telemetry import components_of_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
 from vworkspace_core.api.labels import FIELD_MANAGER
-
-_log = structlog.get_logger("operator")
 
 
 def run_extensions(
@@ -60,3 +63,33 @@ def run_extensions(
                 group.cancel_scope.cancel()
 
     run_process(settings, configure_log(settings), work)
+
+
+_log = structlog.get_logger("operator")
+
+
+def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
+    """Run boxes until a signal, in these namespaces or in all. Raises CommandError if no cluster can be determined."""
+    warn_unserved(settings, boxes)
+    composites = [*map(composite_of, boxes)]
+    refuse_shared_kinds(composites)
+    names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
+    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, {"boxes": names, "kinds": kinds})
+
+
+def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
+    """Print a warning for boxes that need webhooks if none are served: nothing enforces their rules then."""
+    if settings.webhook_listen:
+        return
+    for box in boxes:
+        if duties := WebhookDuties.of(box):
+            remedy = "give --webhook-listen and --webhook-certificates; box manifests prints what else belongs to it"
+            _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
+
+
+def warn_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
+    """Print a warning for kinds whose versions are not converted because no webhooks are served."""
+    for one in () if settings.webhook_listen else converters:
+        told = f"conversion of {', '.join(one.spokes)}"
+        remedy = "give --webhook-listen and --webhook-certificates"
+        _log.warning("the kind needs a webhook that is not served", kind=one.kind, needs=told, remedy=remedy)

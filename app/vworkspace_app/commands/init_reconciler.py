@@ -4,11 +4,11 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Final
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from purekube.reconcilers.resource import plural_of
 from vworkspace_app import VERSION
-from vworkspace_app.commands.init_files import GROUP, KIND, PROJECT, check_name, module_of, write_new
+from vworkspace_app.commands.box_init import GROUP, KIND, PROJECT, check_name, module_of, write_new
 
 _PROJECT: Final = """\
 [build-system]
@@ -207,9 +207,6 @@ def write_project(project: str, group: str, kind: str, directory: Path) -> None:
 
 def _filled(text: str, words: dict[str, str]) -> str:
     return Template(text).substitute(words)
-
-
-init = App(name="init", help="Begin an operator: a reconciler in Python, or a box.")
 
 
 def reconciler(

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.shard import MOST_SHARDS
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
 from vworkspace_app import VERSION
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights

@@ -16,10 +16,10 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
-from vworkspace_app.commands import plan_output as output
-from vworkspace_app.commands.plan_input import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
+from vworkspace_app.commands import plan_documents as output
+from vworkspace_app.commands.plan_documents import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.kinds import ALL_KINDS, OPERATION

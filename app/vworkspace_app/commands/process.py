@@ -13,15 +13,15 @@ from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
 from purekube_run.controller.manager import Election
 from purekube_run.process import logs
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.machine import Machine
 from purekube_run.process.signals import run_in_background, run_until_stopped
 from vworkspace_app import VERSION
-from vworkspace_app.manager.leader_election import leader_election
+from vworkspace_app.manager.startup import leader_election
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
 from vworkspace_app.observability.endpoints import probes
-from vworkspace_app.page.links import STREAMS
+from vworkspace_app.page.screens import STREAMS
 from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.setting_types import seconds_of

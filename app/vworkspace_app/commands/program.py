@@ -3,10 +3,37 @@
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from cyclopts import App
+from cyclopts import App, Argument, CycloptsError, MissingArgumentError
+from cyclopts.exceptions import UnusedCliTokensError
 
 from vworkspace_app import VERSION
 from vworkspace_app.missing_packages import ABOUT, COMMANDS
+
+_PROGRAM: Final = "vworkspace-operator"
+
+
+def misuse(error: BaseException) -> str | None:
+    """Return one line that names the help to read, for an error of usage; None for other errors."""
+    if not isinstance(error, CycloptsError):
+        return None
+    chain = " ".join((_PROGRAM, *(error.command_chain or ())))
+    return f"{_problem(error)} (see {chain} --help)"
+
+
+def _named(argument: Argument) -> str:
+    """Return an argument as the help names it: a positional one without dashes, in capitals."""
+    return argument.name if argument.index is None else argument.name.lstrip("-").replace("-", "_").upper()
+
+
+def _problem(error: CycloptsError) -> str:
+    match error:
+        case UnusedCliTokensError(unused_tokens=[*unused]) if unused:
+            return f"unexpected argument{'s' * (len(unused) > 1)}: {' '.join(unused)}"
+        case MissingArgumentError(argument=argument) if argument is not None and not argument.tokens:
+            return f"{error.keyword}: a value is missing" if error.keyword else f"{_named(argument)} is missing"
+        case _:
+            return " ".join(str(error).split())
+
 
 app = App(name="vworkspace-operator", help=ABOUT, version=VERSION, help_format="markdown")
 """The parser of the whole command line."""
@@ -14,7 +41,9 @@ app = App(name="vworkspace-operator", help=ABOUT, version=VERSION, help_format="
 _FUNCTIONS: Final = {
     "run": "run_flags:run",
     "register": "register:register_cluster",
-    "cluster": "cluster:serve_cluster",
+    "cluster": "servers:serve_cluster",
+    "control-plane": "servers:control_plane",
+    "version": "versions:version",
     "plan": "plan:print_plan",
     "simulate": "simulating:simulate",
     **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "verbs"),
@@ -29,7 +58,7 @@ _OF_GROUPS: Final = {
         "plan": "box_plan:plan",
         "test": "box_test:play_box",
         "rbac": "box_manifests:rbac",
-        "forget": "forget:forget_objects_of_box",
+        "forget": "uninstall:forget_objects_of_box",
         "manifests": "box_manifests:manifests",
         "run": "run_flags:run_boxes",
         "init": "box_init:init",
@@ -41,7 +70,7 @@ _OF_GROUPS: Final = {
         "crds": "controllers:crds",
         "rbac": "controllers:rbac",
         "manifests": "controllers:manifests",
-        "forget": "forget:forget_objects",
+        "forget": "uninstall:forget_objects",
     },
     "versions": {"list": "versions:list_versions", "migrate": "versions:migrate_versions"},
     "conformance": {"control-plane": "conformance:examine_control_plane"},

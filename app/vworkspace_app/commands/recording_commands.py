@@ -13,8 +13,8 @@ from purekube.apimachinery.resources import CONFIG_MAP, JOB, POD
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import FAILURE, USAGE, CommandError
+from purekube_run.process.command_line import FAILURE, USAGE, CommandError
+from purekube_run.process.machine import SystemClock
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.input_file import BadFile, plain
 from purekube_run.simulation.script import Act

@@ -12,9 +12,8 @@ from cyclopts import Parameter
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import USAGE, CommandError
-from purekube_run.process.files import read_text
+from purekube_run.process.command_line import USAGE, CommandError, read_text
+from purekube_run.process.machine import SystemClock
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.credentials.registration import Registered, register, store_credential
 from vworkspace_core.control_plane.port import ControlPlane

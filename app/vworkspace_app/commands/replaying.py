@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome

@@ -7,14 +7,14 @@ from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
 from purekube_run.boxes.load import load_boxes, runnable
-from purekube_run.composites.controllers import refuse_shared_kinds
-from purekube_run.process.secret_masking import SecretMask
+from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.process.signals import run_unless_stopped
+from purekube_run.process.terminal import SecretMask
 from purekube_run.reconcilers.loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.box_run import warn_unconverted, warn_unserved
+from vworkspace_app.commands.extensions_run import warn_unconverted, warn_unserved
 from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.startup import first_credentials

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.settings import load, printing
+from purekube_run.process.command_line import USAGE, CommandError
+from vworkspace_app.settings import load
+from vworkspace_app.settings.flags import print_config as text_of
 from vworkspace_app.settings.flags import with_flags, with_flags_of
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
@@ -51,7 +52,7 @@ def run(
     """
     loaded = load(flags, os.environ, config)
     if print_config:
-        print(printing.print_config(loaded), end="")
+        print(text_of(loaded), end="")
         return
     from vworkspace_app.commands.run import run_operator
 
@@ -76,7 +77,7 @@ def run_boxes(
         vworkspace-operator box run webapp.yaml --kubeconfig kc
     """
     from purekube_run.boxes.load import load_boxes, runnable
-    from vworkspace_app.commands.box_run import run_boxes as run_alone
+    from vworkspace_app.commands.extensions_run import run_boxes as run_alone
 
     if not files:
         raise CommandError("give at least one FILE (see vworkspace-operator box run --help)", status=USAGE)

@@ -1,19 +1,56 @@
-"""The surroundings of a command that looks at a cluster: the connection to it, and the time.
-
-Both come from one object, so that the same commands can be replayed in virtual time.
-"""
+"""The surroundings of commands: parameters that several share, the connection to a cluster, and the time."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 
 import anyio
+from cyclopts import Parameter
 
 from purekube.apimachinery.errors import OperatorError
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.errors import FAILURE, CommandError
+from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.yaml_documents import Format
+
+Kubeconfig: TypeAlias = Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")]
+SystemNamespace: TypeAlias = Annotated[str, Parameter(help="The operator's own namespace.")]
+Output: TypeAlias = Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")]
+Listen: TypeAlias = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
+DryRun: TypeAlias = Annotated[bool, Parameter(help="Only tell which objects.", negative="")]
+Crds: TypeAlias = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+Tenants: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--namespace",
+        help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+Former: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")]
+
+
+def form_of(output: str) -> Format | None:
+    """Return the format for data; None for the text or table for people."""
+    return None if output in ("text", "table") else Format(output)
+
 
 T = TypeVar("T")
 Work = Callable[[KubeApiClient], Awaitable[T]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.simulation.laws import LawViolation, clock
 from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.commands.parameters import Kubeconfig
+from purekube_run.process.command_line import USAGE, CommandError
+from vworkspace_app.commands.session import Kubeconfig
 from vworkspace_app.settings.setting_types import seconds_of
 
 simulate = App(name="simulate")

@@ -12,16 +12,18 @@ from cyclopts import Parameter
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import KubeApi
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands import session
-from vworkspace_app.commands.parameters import Kubeconfig, form_of
+from vworkspace_app.commands.session import Kubeconfig, form_of
 from vworkspace_app.install.names import NAME
-from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.reading import (
     ObjectContext,
     OwnObjects,
     PermittedReader,
+    boxes_of,
+    kinds_by_word,
+    kinds_of_boxes,
     read_object_context,
     read_own_objects,
 )
@@ -30,10 +32,9 @@ from vworkspace_app.overview.text import console, footer, list_table, object_rep
 from vworkspace_app.overview.watching import FollowedObjects
 from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.data import branch_data, shard_data, state_counts, summary_data
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
-from vworkspace_core.overview.tree import origin_of
+from vworkspace_core.overview.tree import branch_data, origin_of, shard_data, state_counts, summary_data
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box

@@ -8,13 +8,13 @@ import anyio
 from cyclopts import Parameter
 from starlette.applications import Starlette
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.signals import run_until_signal
 from vworkspace_app.observability import serving_in_thread
-from vworkspace_app.page.links import STREAMS
+from vworkspace_app.page.drawing import TracePage
+from vworkspace_app.page.screens import STREAMS
 from vworkspace_app.page.site import Site
-from vworkspace_app.page.trace import TracePage
 from vworkspace_core.overview.trace import Trace, read
 
 _LARGEST: Final = 256 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""`uninstall`: remove the operator from a cluster step by step, with the applications or without them."""
+"""`uninstall`: remove the operator step by step. `forget`: free the objects of a controller that will not run."""
 
 import sys
 from collections.abc import Sequence
@@ -13,11 +13,72 @@ from cyclopts import Parameter
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.boxes.decide import composite_of
+from purekube.composites.composite import Composite
 from purekube.ports import KubeApi
-from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.commands.session import at_cluster, now
+from purekube.reconcilers.controllers import kind_of, name_of
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.reconcilers.loading import load_controllers
+from purekube_run.reconcilers.passes import rules_of
+from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
+from vworkspace_app.verbs.forgetting import Forgetting, Held
 from vworkspace_core.overview.replicas import is_held
+
+
+def _held_by(composite: Composite) -> Held:
+    return Held(composite.kind, (composite.finalizer,), composite.title)
+
+
+async def _forget(held: Sequence[Held], dry_run: bool, api: KubeApi) -> None:
+    forgetting = Forgetting(api, partial(print, flush=True), dry_run)
+    for one in held:
+        if not await forgetting.run(one):
+            print(f"the {one.by} holds no {one.kind.kind}")
+
+
+def forget_objects_of_box(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    crds: Crds = None,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Take the finalizer of a box off its objects, which can be deleted then. For a box that will not run again.
+
+    Stop what runs it first: it puts its finalizer on again. The children stay; those with an owner reference go with
+    their object. Example:
+
+        vworkspace-operator box forget webapp.yaml --dry-run
+    """
+    boxes = runnable(load_boxes([file], crds or ()))
+    at_cluster(kubeconfig, partial(_forget, [_held_by(composite_of(box)) for box in boxes], dry_run))
+
+
+Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
+
+
+def forget_objects(
+    names: Names,
+    /,
+    *,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Take the finalizers of controllers off their objects, which can be deleted then. For controllers that are gone.
+
+    Stop them first: one that runs puts its finalizer on again. What they have made stays. Example:
+
+        vworkspace-operator controllers forget shops --dry-run
+    """
+    loaded = load_controllers(names)
+    held = [_held_by(composite) for composite in loaded.composites]
+    for controller in loaded.made:
+        rules = rules_of(controller)
+        held.append(Held(kind_of(controller), (rules.begun, rules.kept), f"controller {name_of(controller)}"))
+    at_cluster(kubeconfig, partial(_forget, held, dry_run))
 
 
 @attrs.frozen

@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube_http import KubeApiClient
-from vworkspace_app.commands.parameters import Kubeconfig, SystemNamespace
-from vworkspace_app.commands.session import at_cluster, now
+from vworkspace_app.commands.session import Kubeconfig, SystemNamespace, at_cluster, now
 from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
 from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
 from vworkspace_core.overview import actions

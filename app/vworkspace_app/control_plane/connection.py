@@ -1,11 +1,10 @@
-"""The state of the connection that all queues share: whether the control plane answers and accepts our token.
-
-Clauses: PULL-5, PULL-7.
-"""
+"""The view of the control plane that all queues share: settings, its answers, the hold while it is away (PULL-5)."""
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import TypeVar
 
+import attrs
 import structlog
 
 from purekube.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, OperatorError, Unavailable
@@ -13,6 +12,67 @@ from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.timestamps import Instant
 from purekube.ports import Clock
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
+from vworkspace_core.jobs.payload_security import Signatures
+
+
+@attrs.frozen
+class AgentSettings:
+    """Settings of one agent. `parallel` limits its concurrent requests to the cluster.
+
+    When the control plane is back, each of snapshot and statuses, results, and events has `head_start_seconds` at most
+    before the next begins too (PULL-5). `signatures` is required of jobs in addition to the requirements of the Cluster
+    object.
+    """
+
+    wait_seconds: int = 30
+    grace: timedelta = timedelta(minutes=5)
+    heartbeat_seconds: float = 60.0
+    batch_seconds: float = 1.0
+    idle_seconds: float = 1.0
+    head_start_seconds: float = 5.0
+    parallel: int = 8
+    signatures: Signatures = Signatures.AUTO
+
+
+class OutageHold:
+    """The permission of a queue to send: unlimited, or one try at a time while it is held.
+
+    `wake` is called when more is allowed. Single tries help if only the poll is broken: one that succeeds allows the
+    next.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._one_allowed = False
+        self.is_held = True
+
+    @property
+    def is_open(self) -> bool:
+        """Report whether a message may be sent now."""
+        return not self.is_held or self._one_allowed
+
+    def hold(self) -> None:
+        """Allow only single tries from now on."""
+        self.is_held, self._one_allowed = True, False
+
+    def release(self) -> None:
+        """Allow unlimited sending."""
+        self.is_held = False
+        self._wake()
+
+    def allow_one(self) -> None:
+        """Allow one try."""
+        self._one_allowed = True
+        self._wake()
+
+    def began(self) -> None:
+        """Record that a try began, which uses up its permission."""
+        self._one_allowed = False
+
+    def succeeded(self) -> None:
+        """Record that a try was answered, which allows the next one."""
+        self._one_allowed = self.is_held
+
 
 T = TypeVar("T")
 log = structlog.get_logger("vworkspace.agent")

@@ -12,11 +12,9 @@ import structlog
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.ports import Clock
-from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.outage_hold import OutageHold
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings, Connection, OutageHold
+from vworkspace_core.control_plane.connection import RetryPace
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
-from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs.events import (
     ReportedConditions,

@@ -12,12 +12,12 @@ from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.ports import Clock, KubeApi
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.credentials.bootstrap import Bootstrap, find_bootstrap
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.connection import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.performer import CredentialPerformer, issued_by, registration_body

@@ -13,7 +13,7 @@ from purekube.apimachinery.errors import Permanent
 from purekube.apimachinery.timestamps import shifted
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer

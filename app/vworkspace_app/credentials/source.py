@@ -11,8 +11,7 @@ import attrs
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unauthorized, Unavailable
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.ports import KubeApi
-from purekube_run.process.errors import CommandError
-from purekube_run.process.files import read_text
+from purekube_run.process.command_line import CommandError, read_text
 from vworkspace_core.credentials.secret import (
     CredentialKey,
     Credentials,

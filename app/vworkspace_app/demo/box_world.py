@@ -26,7 +26,7 @@ from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group

@@ -1,15 +1,100 @@
-"""The chart of the demo on a real cluster: one that the demo pushes, or a published one."""
+"""The chart of the demo on a real cluster: pushed as `helm push` does, to an OCI registry, or a published one."""
 
-from collections.abc import Iterator
+import base64
+import gzip
+import hashlib
+import io
+import json
+import ssl
+import tarfile
+import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from urllib.error import HTTPError
 
 import attrs
+import yaml
 
-from purekube_run.process.errors import USAGE, CommandError
-from vworkspace_app.demo.registry import OciRegistry, packaged
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.demo.scene import BROKEN, EDITED, FIRST, WANTED
+
+_CONFIG: Final = "application/vnd.cncf.helm.config.v1+json"
+_CONTENT: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+_PATIENCE: Final = 60.0
+
+
+def chart_metadata(name: str, version: str) -> dict[str, str]:
+    """Return the content of Chart.yaml."""
+    return {"apiVersion": "v2", "name": name, "version": version, "appVersion": version}
+
+
+def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
+    """Return the archive of a chart with these files by path and a Chart.yaml: equal bytes for equal arguments."""
+    archive = io.BytesIO()
+    described = {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files}
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path, content in described.items():
+            entry = tarfile.TarInfo(f"{name}/{path}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(archive.getvalue(), mtime=0)
+
+
+class OciRegistry:
+    """The repositories below one path of an OCI registry.
+
+    `authority` (PEM) is trusted instead of the authorities of this machine; `basic` is USER:PASSWORD. Calls block, and
+    raise OSError when the registry cannot be reached or refuses (urllib.error.HTTPError).
+    """
+
+    def __init__(self, address: str, place: str, authority: str = "", basic: str = "", *, plain: bool = False) -> None:
+        self.address = address
+        self.place = place
+        self.scheme = "http" if plain else "https"
+        self._trust = None if plain else ssl.create_default_context(cadata=authority or None)
+        self._basic = basic
+
+    @property
+    def oci(self) -> str:
+        """The URL for `chart.url` of an application."""
+        return f"oci://{self.address}/{self.place}"
+
+    def push(self, name: str, version: str, archive: bytes) -> str:
+        """Push a chart under its version as the tag; return its digest."""
+        config = json.dumps(chart_metadata(name, version)).encode()
+        layers = [self._blob(name, archive, _CONTENT)]
+        described = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": self._blob(name, config, _CONFIG)}
+        body = json.dumps({**described, "layers": layers}).encode()
+        self.call("PUT", f"/v2/{self.place}/{name}/manifests/{version}", body, _MANIFEST)
+        return _digest(body)
+
+    def remove(self, name: str, digest: str) -> None:
+        """Delete a pushed chart; not every registry permits it."""
+        self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
+
+    def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
+        digest = _digest(content)
+        location = self.call("POST", f"/v2/{self.place}/{name}/blobs/uploads/")
+        with_digest = f"{location}{'&' if '?' in location else '?'}digest={digest}"
+        self.call("PUT", with_digest, content, "application/octet-stream")
+        return {"mediaType": media_type, "digest": digest, "size": len(content)}
+
+    def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
+        """Send a request, and return the path of the Location in the answer."""
+        request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
+        if self._basic:
+            request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())
+        request.add_header("content-type", content_type or "application/octet-stream")
+        with urllib.request.urlopen(request, timeout=_PATIENCE, context=self._trust) as answer:
+            location = str(answer.headers.get("location") or "")
+        return "/" + location.partition("://")[2].partition("/")[2] if "://" in location else location
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
 
 CHART: Final = "nextcloud"
 _SCHEME: Final = "oci://"

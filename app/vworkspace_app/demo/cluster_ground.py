@@ -26,7 +26,7 @@ from purekube.apimachinery.resources import (
 from purekube.ports import PatchType
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.install import InstallOptions, rights, tenant
 from vworkspace_app.install.names import NAME

@@ -7,9 +7,9 @@ from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import VELERO_BACKUP, WORKFLOW
 from purekube_run.controller.lookups import find
 from vworkspace_app.demo.cluster_world import ClusterWorld
+from vworkspace_app.demo.narrator import condition, conditions, phase_is
 from vworkspace_app.demo.operations_scene import OperationRequest
 from vworkspace_app.demo.scene import WANTED
-from vworkspace_app.demo.sightings import condition, conditions, phase_is
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import StoryRunner

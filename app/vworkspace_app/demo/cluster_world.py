@@ -16,7 +16,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube_http import KubeApiClient, load_config, with_token
 from purekube_run.controller.lookups import all_of, find
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.cluster_ground import ClusterFixture, prepared

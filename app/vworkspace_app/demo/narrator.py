@@ -6,12 +6,113 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.ports import KubeApi
-from vworkspace_app.demo.sightings import Wanted
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import EVENT
+from purekube.ports import KubeApi, WatchEventType
 from vworkspace_app.demo.spectator import Sighting, Spectator, TooSlow
 from vworkspace_app.demo.stage import Stage
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_fake.controlplane.jobs import JobEntry
+
+Wanted = Callable[[Sighting], bool]
+
+
+def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
+    """Return the condition of that type; empty if there is none."""
+    entries = get_path(manifest, "status", "conditions") or ()
+    return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
+
+
+def conditions(manifest: Manifest) -> dict[str, str]:
+    """Return `status/reason` by condition type, as a status is shown."""
+    return {
+        entry["type"]: f"{entry['status']}/{entry['reason']}"
+        for entry in get_path(manifest, "status", "conditions") or ()
+    }
+
+
+def condition_summary(manifest: Manifest) -> str:
+    """Return the most informative conditions in a line: those that are True, and Ready."""
+    by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
+    entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
+    return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
+
+
+def appeared(kind: Kind, name: str = "") -> Wanted:
+    """Return a predicate: an object created for us appeared, of that name or of any."""
+
+    def wanted(sighting: Sighting) -> bool:
+        managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
+        is_ours = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
+        return is_ours and name in ("", get_path(sighting.object, "metadata", "name"))
+
+    return wanted
+
+
+def gone(kind: Kind, name: str) -> Wanted:
+    """Return a predicate: the object is gone."""
+    return lambda sighting: (
+        sighting.kind == kind
+        and sighting.type is WatchEventType.DELETED
+        and get_path(sighting.object, "metadata", "name") == name
+    )
+
+
+def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
+    """Return a predicate: the instance has this condition for its present generation; without a `reason`, for any."""
+
+    def wanted(sighting: Sighting) -> bool:
+        if sighting.kind != APPLICATION_INSTANCE:
+            return False
+        entry = condition(sighting.object, kind)
+        if get_path(sighting.object, "status", "observedGeneration") != get_path(
+            sighting.object, "metadata", "generation"
+        ):
+            return False
+        return entry.get("status") == status and reason in ("", entry.get("reason"))
+
+    return wanted
+
+
+def phase_is(name: str, phase: str) -> Wanted:
+    """Return a predicate: the Operation is in that phase."""
+
+    def wanted(sighting: Sighting) -> bool:
+        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
+        return named and get_path(sighting.object, "status", "phase") == phase
+
+    return wanted
+
+
+def operation_says(name: str, kind: str, state: str) -> Wanted:
+    """Return a predicate: the Operation has that condition with this `status/reason`."""
+
+    def wanted(sighting: Sighting) -> bool:
+        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
+        return named and conditions(sighting.object).get(kind) == state
+
+    return wanted
+
+
+def created_for(name: str) -> Wanted:
+    """Return a predicate: an engine object was created for the Operation of that name."""
+    return lambda sighting: (
+        sighting.type is WatchEventType.ADDED
+        and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
+        and sighting.kind not in (OPERATION, EVENT)
+    )
+
+
+def event(reason: str) -> Wanted:
+    """Return a predicate: there is a Kubernetes Event with that reason."""
+    return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
+
+
+def spec_of(manifest: Manifest) -> dict[str, Any]:
+    """Return the parts of a downstream object that are worth showing."""
+    return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}
 
 
 class StoryWorld(Protocol):

@@ -1,7 +1,8 @@
 """The setting of the story of operations: requests as Odoo sends them, and engines that take fractions of a second."""
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,14 +19,36 @@ from kubelab.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux import ChartHook
-from vworkspace_app.demo.platform import APPROVAL_SECRET
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
 from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.engines import ENGINES as REGISTRY
+from vworkspace_core.operations.settings import RUNNER
+
+APPROVAL_SECRET = b"demo-approval-secret"
+VELERO_NAMESPACE = "velero"
+CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-snapshots"
+
+
+def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
+    """Yield objects in the order of their creation, for an application in `namespace`."""
+    yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
+    snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
+    yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    yield PERSISTENT_VOLUME_CLAIM, {**PERSISTENT_VOLUME_CLAIM.manifest(CLAIM, namespace), "spec": size}
+    yield SECRET, {**SECRET.manifest(REPOSITORY, namespace), "stringData": {"RESTIC_PASSWORD": "demo"}}
+    yield SERVICE_ACCOUNT, SERVICE_ACCOUNT.manifest(RUNNER, namespace)  # as `manifests --namespace` prints it
+    approval = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
+    yield SECRET, {**SECRET.manifest(CREDENTIALS_SECRET, own_namespace), "data": approval}
+
 
 HOOK = "nextcloud-db-migrate"
 _RESTRICTED = {

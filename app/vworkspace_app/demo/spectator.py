@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 import attrs
 
-from kubelab.simulation.reflector import reflect
+from kubelab.simulation.running import reflect
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import KubeApi, WatchEvent, WatchEventType

@@ -10,9 +10,9 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
-from vworkspace_app.demo.narrator import Narrator, StoryWorld
-from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
-from vworkspace_app.demo.sightings import (
+from vworkspace_app.demo.narrator import (
+    Narrator,
+    StoryWorld,
     appeared,
     condition,
     condition_summary,
@@ -22,6 +22,7 @@ from vworkspace_app.demo.sightings import (
     has_condition,
     spec_of,
 )
+from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE

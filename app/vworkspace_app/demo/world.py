@@ -23,10 +23,10 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
 from vworkspace_app import VERSION
-from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.control_plane.connection import AgentSettings
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.demo.platform import platform
+from vworkspace_app.demo.operations_scene import platform
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, NAMESPACE_NAME, QUICK, Application
 from vworkspace_app.demo.spectator import WATCHED, Spectator
 from vworkspace_app.manager.production import production_manager

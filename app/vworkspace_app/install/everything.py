@@ -1,8 +1,9 @@
-"""The whole installation in the order in which to apply it, and the objects of each managed namespace."""
+"""The whole installation in the order to apply it in, the needs of gated namespaces, the kustomize bases (RUN-7)."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.install.accounts import account_of, accounts
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network import network
@@ -11,6 +12,7 @@ from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac,
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
 from vworkspace_app.settings.table import PageAccess
+from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.install import access
 
@@ -87,3 +89,29 @@ def _quota(namespace: str, options: InstallOptions) -> dict[str, Any]:
     counts = {APPLICATION_INSTANCE: options.quota, OPERATION: 4 * options.quota}
     hard = {f"count/{kind.plural}.{kind.group}": str(count) for kind, count in counts.items()}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta(NAME, namespace), "spec": {"hard": hard}}
+
+
+_BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+
+
+def kustomize_bases() -> Mapping[str, str]:
+    """Return text by path in the repository: the CRDs, the operator, and the objects of each managed namespace."""
+    crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
+    options = InstallOptions()
+    return {
+        "manifests/kustomization.yaml": _kustomization(crds),
+        "deploy/kustomization.yaml": _kustomization(["operator.yaml"]),
+        "deploy/operator.yaml": dump(list(installation(options)), Format.YAML),
+        "deploy/tenant/kustomization.yaml": _kustomization(["role.yaml"]),
+        "deploy/tenant/role.yaml": dump([_anywhere(manifest) for manifest in tenant("", options)], Format.YAML),
+    }
+
+
+def _kustomization(resources: Iterable[str]) -> str:
+    return dump([{**_BASE, "resources": list(resources)}], Format.YAML)
+
+
+def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest without its namespace: a user's overlay sets it for each gated namespace."""
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
+    return {**manifest, "metadata": meta}

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from purekube.controller.shard import WHOLE, Shard
-from vworkspace_app.install.guards import disruption_budget
 from vworkspace_app.install.names import NAME
+from vworkspace_app.install.network import disruption_budget
 from vworkspace_app.install.options import (
     DEFAULT_RESOURCES,
     HEALTH_PORT,

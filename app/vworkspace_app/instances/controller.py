@@ -17,30 +17,26 @@ from purekube.controller.informer.outline import is_outline
 from purekube.controller.queue.event_handlers import by_spec, owners_of_kind, verdict_first, when_defined
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
-from purekube_run.controller.decision_reconciler import DecisionReconciler
+from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.live_rereads import LiveRereads, is_reconciling
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import EngineName
-from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.api.policy import Policy
-from vworkspace_core.api.unreadable import Unreadable, readable
+from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.clusters.controllers import FLUX_KINDS
-from vworkspace_core.clusters.policy import strictest_policy
+from vworkspace_core.clusters.decision import strictest_policy
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
-from vworkspace_core.instances.helm_storage import release_records
 from vworkspace_core.instances.naming import releases_of
-from vworkspace_core.instances.observe import observe_live
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
-from vworkspace_core.operations.observe import operations_on
+from vworkspace_core.instances.observe import observe_live, release_records
+from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
+from vworkspace_core.operations.context import operations_on
 from vworkspace_core.operations.override import release_request
 
 RELEASE_INDEX = "release"

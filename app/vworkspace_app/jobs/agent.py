@@ -1,6 +1,6 @@
 """The agent: long poll, queues and machine, put together (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, passes effects on (`executor.py`, `deliveries.py` in queues) and feeds
+The machine decides; this class owns its state, passes effects on (`executor.py`, `delivery_queue.py`) and feeds
 back their outcomes and the answers of the poll (`polling.py`). Only cancellation ends the loop.
 """
 
@@ -19,18 +19,14 @@ from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import Instant
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock, KubeApi
-from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.connection import AgentSettings, Connection
 from vworkspace_app.control_plane.event_sender import EventSender
-from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_app.jobs.deliveries import ack, result, status, status_key
-from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue
+from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue, Reconnect, ack, result, status, status_key
 from vworkspace_app.jobs.executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.polling import LongPoll
-from vworkspace_app.jobs.reconnect import Reconnect
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
-from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity, RetryPace
 from vworkspace_core.control_plane.outbox import Outbox
-from vworkspace_core.control_plane.pace import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore

@@ -1,7 +1,4 @@
-"""A queue of deliveries: each is repeated until it is answered, and none delays the others (PULL-5).
-
-Acks and results have one queue, statuses another. A delivery replaces a waiting one with the same key.
-"""
+"""Queues of deliveries about jobs: each is repeated until its answer; none holds up others (PULL-3, PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,11 +6,13 @@ import anyio
 import attrs
 import structlog
 
-from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unavailable
+from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unavailable
 from purekube.ports import Clock
-from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.outage_hold import OutageHold
-from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_app.control_plane.connection import Connection, OutageHold
+from vworkspace_app.control_plane.event_sender import EventSender
+from vworkspace_core.control_plane.connection import RetryPace
+from vworkspace_core.control_plane.port import ControlPlane
+from vworkspace_core.jobs import messages as m
 
 log = structlog.get_logger("vworkspace.agent")
 
@@ -191,3 +190,99 @@ class DeliveryQueue:
 def _asked_wait(error: OperatorError) -> float:
     """Return the seconds for which the server asked to send nothing."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0
+
+
+def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
+    """Return the delivery that acknowledges a job.
+
+    `feed` gets the outcome: acked, closed, unknown, or perhaps acked.
+    """
+
+    def answered(error: OperatorError | None) -> None:
+        match error:
+            case JobClosed():
+                feed(m.JobAlreadyClosed(job_id))
+            case NotFound():
+                feed(m.JobGone(job_id))
+            case _:
+                feed(m.Acked(job_id))
+
+    def lost(error: OperatorError) -> None:
+        if isinstance(error, Unavailable) and error.may_have_happened:
+            feed(m.AckLost(job_id))
+
+    return Delivery(f"ack/{job_id}", lambda: control.ack(job_id), answered, lost, final=(NotFound, JobClosed))
+
+
+def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
+    """Return the delivery of a job's result. A refused one is repeated: there is no other copy (PULL-4)."""
+    job_id, body = effect.job_id, effect.body
+
+    def answered(error: OperatorError | None) -> None:
+        if error is not None:
+            log.warning("the control plane has no use for a result any more", job_id=job_id, error=error.message)
+        accepted()
+
+    return Delivery(f"result/{job_id}", lambda: control.result(job_id, body), answered, final=(NotFound,))
+
+
+def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
+    """Return the delivery of a job's status; a newer one replaces it."""
+    job_id, body = effect.job_id, effect.body
+
+    def answered(error: OperatorError | None) -> None:
+        if error is not None:
+            log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
+
+    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered)
+
+
+def status_key(job_id: str) -> str:
+    """Return the key of a status in its queue, by which a newer one replaces it."""
+    return f"status/{job_id}"
+
+
+class Reconnect:
+    """Holds every queue while the poll fails, and releases them in order when it works.
+
+    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each begins when the one
+    before is done, has failed, or has had its head start of so many seconds: a status that the server cannot process
+    must not keep a result waiting.
+    """
+
+    def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:
+        self._statuses = statuses
+        self._urgent = urgent
+        self._events = events
+        self._head_start = head_start
+        self._rounds = 0
+
+    def hold(self) -> None:
+        """Hold the queues, since the poll fails: from now on one try per round."""
+        for queue in (self._statuses, self._urgent, self._events):
+            queue.outage_hold.hold()
+
+    def try_one(self) -> None:
+        """Try a delivery after another failed poll, to find out whether only the poll fails.
+
+        An ack or result each time, a status or a batch of events in turn.
+        """
+        self._rounds += 1
+        self._urgent.try_one()
+        others = (self._statuses, self._events) if self._rounds % 2 else (self._events, self._statuses)
+        any(queue.try_one() for queue in others)
+
+    async def catch_up(self) -> None:
+        """Send the waiting messages in order, since the poll works again; at the end every queue is free."""
+        self._events.release_snapshot()
+        self._statuses.release()
+        await self._give_head_start(self._events.drain)
+        await self._give_head_start(self._statuses.drain)
+        self._urgent.release()
+        await self._give_head_start(self._urgent.drain)
+        self._events.release()
+        await self._give_head_start(self._events.drain)
+
+    async def _give_head_start(self, drain: Callable[[], Awaitable[None]]) -> None:
+        with anyio.move_on_after(self._head_start):
+            await drain()

@@ -7,11 +7,9 @@ import anyio
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.ports import Clock
-from vworkspace_app.control_plane.connection import Connection
-from vworkspace_app.control_plane.settings import AgentSettings
-from vworkspace_app.jobs.reconnect import Reconnect
-from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.control_plane.pace import SOONEST, RetryPace
+from vworkspace_app.control_plane.connection import AgentSettings, Connection
+from vworkspace_app.jobs.delivery_queue import Reconnect
+from vworkspace_core.control_plane.connection import SOONEST, Connectivity, RetryPace
 from vworkspace_core.control_plane.port import ControlPlane, Fetched
 from vworkspace_core.jobs import messages as m
 

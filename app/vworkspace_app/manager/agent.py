@@ -13,9 +13,9 @@ from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informers import Informers
 from vworkspace_app.clusters.controller import of_cluster
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.bootstrap import rotation_requests
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.settings import OperatorSettings

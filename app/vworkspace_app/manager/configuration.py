@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from purekube.ports import KubeApi
 from vworkspace_app import VERSION
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
-from vworkspace_core.api.policy import Policy
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.settings import OperationSettings

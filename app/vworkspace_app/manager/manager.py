@@ -26,7 +26,7 @@ from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.reconcilers.controllers import GivenController
 from purekube_run.reconcilers.extensions import Extensions
 from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSettings
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
 from vworkspace_app.manager.caches import CacheScope, informers_of

@@ -16,12 +16,11 @@ from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
 from purekube_run.reconcilers.controllers import GivenController
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.bootstrap import find_bootstrap
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import CredentialWatch, Live
 from vworkspace_app.credentials.rotation import RotationManager
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.credentials.watch import CredentialWatch
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings

@@ -1,9 +1,7 @@
-"""The start of `run`: it waits until the API server answers and a credential exists (PULL-8).
+"""The start of `run`: the API server answers, a credential exists, the election has a Lease (PULL-8, RUN-4)."""
 
-A pod may start before either. It waits for both, as it does for the CRDs, and reports once what is missing.
-"""
-
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
@@ -13,12 +11,42 @@ import structlog
 from purekube.apimachinery.errors import OperatorError, Unauthorized, Unavailable
 from purekube.apimachinery.secret_material import without_user
 from purekube.ports import Clock, KubeApi
-from purekube_run.process.errors import CommandError
+from purekube_run.controller.candidacy import Candidacy, Connect, candidate
+from purekube_run.controller.manager import Election
+from purekube_run.process.command_line import CommandError
+from purekube_run.process.machine import Machine
 from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
-from vworkspace_app.settings.installation import find_installation
+from vworkspace_app.settings import RunSettings
+from vworkspace_app.settings.loading import find_installation
+from vworkspace_app.settings.table import lease_policy, shard_in
 from vworkspace_core.api.installation import Installation
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.credentials.secret import Credentials
+
+
+@asynccontextmanager
+async def leader_election(
+    settings: RunSettings, connect: Connect, machine: Machine | None = None
+) -> AsyncIterator[Election]:
+    """Take part in the election while the block runs, if the settings ask for it, and release the Lease after it.
+
+    Raises LeaseLost.
+    """
+    if not settings.leader_elect:
+        yield Election()
+        return
+    candidacy = Candidacy(
+        settings.leader_elect_resource_namespace or settings.namespace,
+        settings.leader_elect_resource_name,
+        FIELD_MANAGER,
+        lease_policy(settings),
+        settings.leader_elect_identity,
+        shard_in(settings),
+    )
+    async with candidate(candidacy, connect, machine or Machine()) as election:
+        yield election
+
 
 _log = structlog.get_logger("operator")
 _RETRY_SECONDS: Final = 2.0

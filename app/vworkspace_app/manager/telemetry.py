@@ -14,7 +14,7 @@ from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.reconcilers.passes import ControllerPasses
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.credentials.secret import Credentials
 

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from purekube.controller.health import HealthReport, healthy, ready
-from purekube_run.process.addresses import cannot_listen, parse_address
+from purekube_run.process.command_line import cannot_listen, parse_address
 from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats

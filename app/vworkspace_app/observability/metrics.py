@@ -17,8 +17,7 @@ from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
 from purekube_run.controller.observer import Reconciled
 from vworkspace_app.observability import catalogue as c
-from vworkspace_app.observability.stats import LatestStats
-from vworkspace_app.observability.stats_metrics import stats_metrics
+from vworkspace_app.observability.stats import LatestStats, stats_metrics
 from vworkspace_core.api.operation import EngineName, OperationType, Phase
 from vworkspace_core.jobs.result import JobOutcome
 

@@ -24,28 +24,30 @@ from purekube.controller.queue.event_handlers import Urgency, started_runs_first
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
-from purekube_run.controller.decision_reconciler import DecisionReconciler
+from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.live_rereads import LiveRereads
 from purekube_run.process.yaml_documents import parse_yaml
-from vworkspace_app.operations.awaited import AwaitedObjects
-from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, target_in
+from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, AwaitedObjects, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
-from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import conflict_order_of, first_ahead
-from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.context import (
+    OperationContext,
+    OperationObserved,
+    lookups,
+    observe_operation_live,
+    operations_on,
+)
 from vworkspace_core.operations.engines import LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
-from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
 from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates

@@ -1,13 +1,40 @@
-"""The indexes of the Operation cache: by uid, by target, by namespace, and of those that have not ended."""
+"""The indexes of the Operation cache: by uid, target, namespace, by what each waits for, those not ended (OPS-3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+
+import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.controller.informer.changes import Indexer
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
+
+
+@attrs.define
+class AwaitedObjects:
+    """The keys of Operations, by the objects that they wait for."""
+
+    _of: dict[ObjectRef, frozenset[ObjectRef]] = attrs.field(factory=dict)
+    _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
+
+    def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
+        """Record that the key waits for exactly these objects, replacing earlier ones; an empty set clears it."""
+        desired, before = frozenset(objects), self._of.pop(key, frozenset())
+        for ref in before - desired:
+            self._by[ref].discard(key)
+            if not self._by[ref]:
+                del self._by[ref]
+        for ref in desired - before:
+            self._by.setdefault(ref, set()).add(key)
+        if desired:
+            self._of[key] = desired
+
+    def keys_waiting_for(self, ref: ObjectRef) -> Iterator[ObjectRef]:
+        """Yield the keys that wait for an object, sorted by name."""
+        yield from sorted(self._by.get(ref, ()), key=str)
+
 
 BY_UID: Final = "uid"
 """The index by the value of the label `operation-uid`, which an Operation's objects carry."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from purekube.apimachinery.problems import Problem, ValidationProblems
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import read_values
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.engines import ENGINES

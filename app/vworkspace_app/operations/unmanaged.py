@@ -6,7 +6,7 @@ import structlog
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.controller.event_series import Once
 from purekube.ports import EventSink
-from vworkspace_core.api.unmanaged import unmanaged
+from vworkspace_core.api.own_status import unmanaged
 
 _log = structlog.get_logger("operator")
 

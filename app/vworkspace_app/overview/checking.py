@@ -21,7 +21,7 @@ from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.settings.installation import find_installation
+from vworkspace_app.settings.loading import find_installation
 from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE

@@ -27,8 +27,7 @@ from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.claims import Claims
-from vworkspace_core.operations.context import OperationContext
-from vworkspace_core.operations.observe import observe_operation_live
+from vworkspace_core.operations.context import OperationContext, observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings

@@ -3,7 +3,7 @@
 No running operator is needed. Objects that may not be read are left out and named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import (
     CORE_EVENT,
+    CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
     DEPLOYMENT,
     HELM_CHART,
@@ -28,7 +29,8 @@ from purekube.apimachinery.resources import (
     SERVICE,
     STATEFUL_SET,
 )
-from purekube.composites.parent import recorded_kinds
+from purekube.boxes.labels import BOX_NAME
+from purekube.composites.parent import CONTROLLER_NAME, recorded_kinds
 from purekube.controller.decision import Snapshot
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
@@ -37,10 +39,12 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
+from vworkspace_core.overview.definitions import kind_of, words_of
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box
+
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""
@@ -235,3 +239,36 @@ def event_time(event: Manifest) -> str:
         if isinstance(text := get_path(event, *path), str) and text:
             return text
     return ""
+
+
+async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
+    """Load boxes from files, and from the cluster the CRDs that the files lack. Raises CommandError."""
+    if not files:
+        return []
+    from purekube_run.boxes.installed import installed_definitions, missing_definitions
+    from purekube_run.boxes.load import load_boxes, runnable
+
+    loaded = load_boxes(files)
+    if names := missing_definitions(loaded):
+        loaded = load_boxes(files, installed=await installed_definitions(api, names))
+    return runnable(loaded)
+
+
+async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
+    """Return the kinds whose definition carries the label of a box or a controller.
+
+    `box init`, `box manifests --crds-only` and `controllers crds` write it.
+    """
+    labels = (BOX_NAME, CONTROLLER_NAME)
+    return _kinds([each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)])
+
+
+async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
+    """Return the kinds that a word of the command line means, of any origin; empty if no definition has the word."""
+    definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
+    found = _kinds(each for each in definitions if word in words_of(each))
+    return {word: found[0]} if found else {}
+
+
+def _kinds(definitions: Iterable[Manifest]) -> tuple[Kind, ...]:
+    return tuple(kind for each in definitions if (kind := kind_of(each)) is not None)

@@ -16,11 +16,10 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_app.overview.screen import WIDEST
-from vworkspace_core.overview.data import state_counts
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
-from vworkspace_core.overview.tree import Branch, origin_of
+from vworkspace_core.overview.tree import Branch, origin_of, state_counts
 
 _COLOURS: Final = {
     OverviewState.READY: "green",

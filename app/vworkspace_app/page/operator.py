@@ -22,9 +22,8 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import drawing_of
 from vworkspace_app.page.index import ListIndex
-from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, list_query
 from vworkspace_app.page.loops import OtherLoop
-from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_app.page.screens import CLUSTER_SCOPED, OBJECT, Heard, Screen, ScreenPart, Tab, list_query
 from vworkspace_app.page.surroundings import (
     CachedObject,
     list_informers,

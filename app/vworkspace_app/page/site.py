@@ -18,10 +18,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from purekube_run.process.connection_limit import address_of
-from vworkspace_app.page.links import EVENTS
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
-from vworkspace_app.page.screens import ScreenSource, Unanswered
+from vworkspace_app.page.screens import EVENTS, ScreenSource, Unanswered
 
 _log = structlog.get_logger("page")
 

@@ -11,11 +11,33 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.errors import OperatorError, Unauthorized, Unavailable
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import SERVICE_ACCOUNT
 from purekube.apimachinery.secret_material import redact
-from purekube_run.process.errors import USAGE, CommandError
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import find
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_values
 from vworkspace_app.settings.setting_types import Setting
 from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
+from vworkspace_core.api.installation import Installation, installation_of
+from vworkspace_core.api.labels import FIELD_MANAGER
+
+
+async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
+    """Return how the operator of that namespace was installed.
+
+    If its account cannot be read, assume that the printed manifests were applied. Raises Unavailable and Unauthorized.
+    """
+    try:
+        account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
+    except (Unavailable, Unauthorized):
+        raise
+    except OperatorError:
+        account = None
+    return installation_of(account, namespace, agent=agent)
+
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 """The variable that names the settings file if `--config` does not."""

@@ -13,7 +13,7 @@ import attrs
 
 from purekube.controller.lease.record import LeasePolicy
 from purekube.controller.shard import WHOLE, Shard
-from purekube_run.process.log_choices import FORMATS, LEVELS
+from purekube_run.process.command_line import FORMATS, LEVELS
 from vworkspace_app.settings.setting_types import (
     ADDRESS,
     FILE,

@@ -33,9 +33,8 @@ from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims
-from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.context import OperationContext, OperationObserved, operations_on
 from vworkspace_core.operations.identity import target_ref
-from vworkspace_core.operations.observe import operations_on
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings

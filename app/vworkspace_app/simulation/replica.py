@@ -8,12 +8,11 @@ import attrs
 from purekube_run.controller.observer import ReconcileObserver
 from purekube_run.process.machine import Machine
 from purekube_run.simulation.replica import Replica, Surroundings
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
-from vworkspace_app.manager.leader_election import leader_election
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.production import production_manager
-from vworkspace_app.manager.startup import first_credentials
+from vworkspace_app.manager.startup import first_credentials, leader_election
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import shard_in

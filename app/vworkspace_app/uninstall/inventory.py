@@ -26,7 +26,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
-from vworkspace_core.install.release_rights import named_by_releases
+from vworkspace_core.install.access import named_by_releases
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _WEBHOOKS: Final = tuple(

@@ -23,7 +23,7 @@ from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.orphaning import advance_deletion
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL
-from vworkspace_core.install.release_rights import named_by_releases
+from vworkspace_core.install.access import named_by_releases
 from vworkspace_core.overview.replicas import is_held
 
 _POLL_SECONDS: Final = 0.5

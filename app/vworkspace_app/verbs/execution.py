@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.ports import KubeApi, PatchType
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
 from vworkspace_core.operations.claims import approval_claim, parameters_digest

@@ -6,7 +6,7 @@ from typing import Final
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 _WORDS: Final = {

@@ -13,7 +13,7 @@ from purekube.apimachinery.resources import JOB, POD, WORKFLOW
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

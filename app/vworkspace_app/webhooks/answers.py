@@ -7,7 +7,7 @@ the API server's own view of the label counts and every replica can answer witho
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -30,10 +30,37 @@ from purekube.apimachinery.secret_material import shown
 from purekube.versions import MalformedConversionReview
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
 from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds, answered
-from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.paths import CONVERT_PATH, DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
+
+
+class ReviewObserver(Protocol):
+    """An observer of reviews, by the path of their webhook. Every review that began ends, once."""
+
+    def webhook(self, path: str) -> None:
+        """Observe that a webhook is served."""
+
+    def review_began(self, path: str) -> None:
+        """Observe that a webhook received a review."""
+
+    def review_ended(self, path: str, code: int, seconds: float) -> None:
+        """Observe that a review was answered with this HTTP code; one that was abandoned or failed counts as 500."""
+
+
+class _NoObserver:
+    def webhook(self, path: str) -> None:
+        pass
+
+    def review_began(self, path: str) -> None:
+        pass
+
+    def review_ended(self, path: str, code: int, seconds: float) -> None:
+        pass
+
+
+UNWATCHED: Final[ReviewObserver] = _NoObserver()
+
 
 _log = structlog.get_logger("webhook")
 

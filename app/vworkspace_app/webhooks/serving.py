@@ -10,13 +10,12 @@ import structlog
 
 from purekube.apimachinery.resources import service_account_user
 from purekube.ports import Clock
-from purekube_run.process.addresses import parse_address
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.command_line import parse_address
 from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
+from purekube_run.process.machine import SystemClock
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.webhooks.answers import application
+from vworkspace_app.webhooks.answers import UNWATCHED, ReviewObserver, application
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
-from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings

@@ -9,7 +9,7 @@ import attrs
 import structlog
 
 from purekube.ports import Clock
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 
 _log = structlog.get_logger("webhook")
 

@@ -4,7 +4,9 @@ The webhook, the agent and the reconciler all use it, so that the operator is as
 the CRD can express come from the classes (`validation.check`); the rest, which CEL cannot see, is here.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -13,7 +15,7 @@ from purekube.apimachinery.formats import DNS_SUBDOMAIN
 from purekube.apimachinery.manifest import Manifest, canonical_json, get_path, same_json
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import LONGEST_LABEL, bounded_name
-from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
+from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, index, join
 from purekube.apimachinery.redaction import PLACEHOLDER
 from purekube.apimachinery.secret_material import find_secret_material
 from purekube.apimachinery.structuring import structure
@@ -21,7 +23,6 @@ from purekube.apimachinery.validation import check, check_parts, violations
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import class_of, validate_strict
-from vworkspace_core.api.command_secrets import command_problems
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -37,6 +38,68 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.operation import EngineName, Operation
 from vworkspace_core.api.remedies import manage_namespace_command
+
+_MOST: Final = 32
+_MOST_MEMBERS: Final = 1024
+"""The most variables and words that are checked; the schema refuses a longer list anyway (RUN-11)."""
+
+_CURE: Final = (
+    "holds secret material: put it into a Secret and name that, by env[].valueFrom.secretKeyRef {name, key} or by"
+    " envFrom[].secretRef {name}"
+)
+_WORDS: Final = r"(?:password|passwd|passphrase|secret|token|(?:api|access|secret|private)[-_]?key)"
+_NAME: Final = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
+_NAMES_A_SECRET: Final = re.compile(r"\Aexisting", re.IGNORECASE)
+_FLAG: Final = re.compile(rf"\A--?[\w.-]*{_WORDS}\Z", re.IGNORECASE)
+# Words are searched only at their beginning: a search from every letter would take quadratic time.
+_ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)", re.IGNORECASE)
+
+
+def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
+    """Return the places in `env`, `command` and `args` of a Job's parameters that contain a secret; at most 32."""
+    return tuple(islice(_problems(parameters, path), _MOST))
+
+
+def _problems(parameters: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    for where, name, value in islice(_environment(parameters.get("env"), join(path, "env")), _MOST_MEMBERS):
+        if _is_secret(name, value):
+            yield Problem(where, _CURE)
+    for field in ("command", "args"):
+        parameter = parameters.get(field)
+        yield from _word_problems(
+            parameter[:_MOST_MEMBERS] if isinstance(parameter, list | tuple) else (), join(path, field)
+        )
+
+
+def _environment(env: Any, path: str) -> Iterator[tuple[str, str, Any]]:
+    if isinstance(env, Mapping):
+        yield from ((join(path, str(name)), str(name), value) for name, value in env.items())
+    elif isinstance(env, list | tuple):
+        for number, variable in enumerate(env):
+            if isinstance(variable, Mapping):
+                yield join(index(path, number), "value"), str(variable.get("name", "")), variable.get("value")
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    named = _NAME.search(name) is not None and not _NAMES_A_SECRET.match(name)
+    return (named and _is_literal(value)) or bool(find_secret_material(value))
+
+
+def _is_literal(value: str) -> bool:
+    """Report whether the value is the secret itself, not a reference to it."""
+    bare = value.strip().strip("\"'")
+    return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
+
+
+def _word_problems(words: list[Any] | tuple[Any, ...], path: str) -> Iterator[Problem]:
+    texts = [word if isinstance(word, str) else "" for word in words]
+    for number, text in enumerate(texts):
+        follows = number > 0 and _FLAG.match(texts[number - 1]) is not None and not text.startswith("-")
+        assigned = any(_is_literal(match["value"]) for match in _ASSIGNED.finditer(text))
+        if assigned or (follows and _is_literal(text)) or find_secret_material(text):
+            yield Problem(index(path, number), _CURE)
 
 
 @attrs.frozen

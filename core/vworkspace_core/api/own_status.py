@@ -1,10 +1,17 @@
-"""Ownership of our kinds' statuses: they are the operator's, except conditions of other types (RES-4)."""
+"""Statuses of our kinds: ownership, and notices on objects that are not ours or unreadable (RES-4, RES-5, REC-13)."""
 
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.structuring import structure
 from purekube.controller.managed_fields import StatusOwner
+from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.labels import FIELD_MANAGER, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.reasons import ClusterConditionType, InstanceConditionType, OperationConditionType
 
 OWN_STATUS: Final = StatusOwner(
@@ -15,3 +22,68 @@ OWN_STATUS: Final = StatusOwner(
         CLUSTER: frozenset(ClusterConditionType),
     },
 )
+
+
+def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
+    """Return the Event that the operator ignores the object; None if it is responsible, or the object is being
+    deleted.
+    """
+    if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
+        "deletionTimestamp"
+    ):
+        return None
+    where = f" -n {ref.namespace}" if ref.namespace else ""
+    note = (
+        f"the operator leaves this object alone: it does not carry the label {MANAGED_BY}={MANAGED_BY_VALUE}. "
+        f"To hand it over: kubectl label {ref.kind.crd_name} {ref.name}{where} {MANAGED_BY}={MANAGED_BY_VALUE}"
+    )
+    return KubernetesEvent(ref, str(metadata(manifest).get("uid", "")), "Warning", "NotManaged", "Reconcile", note)
+
+
+class _Object(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+S = TypeVar("S", bound=_Object)
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Unreadable(Generic[S]):
+    """The readable part of a malformed object, and its problems.
+
+    `stub` has its metadata, and the readable parts of spec and status. `has_spec`: enough of the spec is known for a
+    decision on what already runs. `has_status`: its status is known; otherwise it must not be overwritten.
+    """
+
+    stub: S
+    problems: str
+    has_spec: bool = False
+    has_status: bool = True
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        return self.stub.metadata
+
+
+def read_status(cls: type[T], manifest: Manifest) -> T | None:
+    """Read the status alone; None if that is malformed too."""
+    try:
+        return structure(cls, manifest.get("status") or {})
+    except ValidationProblems:
+        return None
+
+
+def problem_text(error: ValidationProblems) -> str:
+    """Return all problems, for a message."""
+    return "; ".join(str(problem) for problem in error.problems)
+
+
+def readable(source: S | Unreadable[S]) -> S:
+    """Return the object, or the stub of an unreadable one."""
+    if not isinstance(source, Unreadable):
+        return source
+    stub: S = source.stub
+    return stub

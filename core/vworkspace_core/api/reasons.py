@@ -1,6 +1,13 @@
-"""Names of condition types and reasons by kind (RES-4). Their permitted combinations are in `vocabulary`."""
+"""Names of condition types and reasons by kind (RES-4), and an object's decisive condition. See `vocabulary`, too."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Final
+
+from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.meta import Condition
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 
 class InstanceConditionType(StrEnum):
@@ -138,3 +145,48 @@ class ClusterReason(StrEnum):
     OPEN_SETTINGS = "OpenSettings"
     OPEN_POLICY = "OpenPolicy"
     UNGUARDED_NAMESPACES = "UnguardedNamespaces"
+
+
+DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
+    APPLICATION_INSTANCE: (
+        (InstanceConditionType.DELETING, "True"),
+        (InstanceConditionType.BLOCKED, "True"),
+        (InstanceConditionType.STALLED, "True"),
+        (InstanceConditionType.SUSPENDED, "True"),
+        (InstanceConditionType.DEGRADED, "True"),
+        (InstanceConditionType.RECONCILING, "True"),
+        (InstanceConditionType.READY, "True"),
+        (InstanceConditionType.READY, "False"),
+    ),
+    OPERATION: (
+        (OperationConditionType.FAILED, "True"),
+        (OperationConditionType.CANCELLED, "True"),
+        (OperationConditionType.BLOCKED, "True"),
+        (OperationConditionType.ACCEPTED, "False"),
+        (OperationConditionType.RUNNING, "True"),
+        (OperationConditionType.SUCCEEDED, "True"),
+        (OperationConditionType.RUNNING, "False"),
+        (OperationConditionType.ACCEPTED, "True"),
+    ),
+}
+"""Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and still runs."""
+
+
+BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
+"""Reasons of Ready=False that decide before Reconciling: Flux keeps retrying for what only a person can provide."""
+
+
+def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
+    """Return `reason` and `message` of the decisive condition; neither if there is none."""
+    there = {(condition.type, str(condition.status)): condition for condition in conditions}
+    decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
+    ready = there.get((InstanceConditionType.READY, "False"))
+    if (
+        kind == APPLICATION_INSTANCE
+        and decides is not None
+        and decides.type == InstanceConditionType.RECONCILING
+        and ready is not None
+    ):
+        decides = ready if ready.reason in BEFORE_RECONCILING else decides
+    fields = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
+    return {name: text for name, text in fields.items() if text}

@@ -11,11 +11,16 @@ from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.reconcile_error import ReconcileError, ReconcileErrorCause, ReconcileErrorWords
-from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.managed_namespace import is_labelled_for
 from vworkspace_core.api.operation import Phase
-from vworkspace_core.api.reasons import InstanceConditionType, InstanceReason, OperationConditionType, OperationReason
+from vworkspace_core.api.reasons import (
+    InstanceConditionType,
+    InstanceReason,
+    OperationConditionType,
+    OperationReason,
+    headline,
+)
 from vworkspace_core.api.vocabulary import owned_types
 
 

@@ -14,8 +14,7 @@ from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
 from vworkspace_core.clusters.controllers import controllers_condition
-from vworkspace_core.clusters.hardening import hardened_condition
-from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
+from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, hardened_condition
 from vworkspace_core.control_plane.connection import Connectivity
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE

@@ -1,22 +1,21 @@
-"""The decision about the Cluster object of this cluster's id (RES-3, RES-4, REC-6).
+"""The decision about the Cluster of this cluster's id, and the policy that all of that id make (RES-3, REC-6)."""
 
-A changed condition or field is written at once. The time of the last round trip and the counts in messages, which
-change all the time, are written at most once a minute; if neither has changed, nothing is written.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from purekube.apimachinery.conditions import DesiredCondition, Transition
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, NameRef
 from purekube.apimachinery.secret_material import without_user
 from purekube.apimachinery.timestamps import format_time, parse_time
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 from purekube.ports import KubernetesEvent
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.cluster import Cluster, ClusterStatus
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.kinds import CLUSTER
@@ -26,6 +25,41 @@ from vworkspace_core.clusters.conditions import OF_THE_AGENT, wanted_conditions
 from vworkspace_core.clusters.controllers import installed_engines
 from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
+
+
+def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
+    """Combine `base` with the Cluster objects of this id, as JSON and in any order; each can only narrow it.
+
+    A deleted one no longer counts: only an administrator of the cluster may delete it.
+    """
+    return _together(
+        base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
+    )
+
+
+@lru_cache(maxsize=16)
+def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
+    ordered = (base, *sorted(policies))
+    lists = dict.fromkeys(sources for policy in ordered for sources in policy.chart_source_lists)
+    forbidden = dict.fromkeys(version for policy in ordered for version in policy.forbidden_versions)
+    first, *further = lists or ((),)
+    return Policy(first, tuple(forbidden), tuple(further))
+
+
+@lru_cache(maxsize=64)
+def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
+    """Return one Cluster's policy, None for another id; cached, since every decision reads it and it seldom changes."""
+    spec = get_path(msgspec.json.decode(cluster), "spec")
+    if get_path(spec, "clusterId") != cluster_id:
+        return None
+    return Policy(
+        _texts(get_path(spec, "policy", "allowedChartSources")), _texts(get_path(spec, "policy", "forbiddenVersions"))
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(sorted(text for text in value if isinstance(text, str))) if isinstance(value, list) else ()
+
 
 HEARTBEAT_SECONDS: Final = 60.0
 """The shortest time between two writes of `lastHeartbeat` and of counts in messages."""

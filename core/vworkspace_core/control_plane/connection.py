@@ -1,15 +1,49 @@
-"""The state of the connection to the control plane, and whether our credential is accepted (PULL-5, PULL-7).
-
-`vworkspace_core.clusters` derives the Cluster's conditions from it.
-"""
+"""The state of the connection to the control plane and of its trust, and the pace of retries (PULL-5, PULL-7)."""
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
-from purekube.apimachinery.errors import Forbidden, OperatorError
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import Instant
+from purekube.controller.backoff import Backoff
+
+SOONEST: Final = 1.0
+"""The shortest delay between two tries, in seconds."""
+LATEST: Final = 60.0
+SLOW: Final = 300.0
+LONGEST_RETRY_AFTER: Final = 3600.0
+_BACKOFF: Final = Backoff(SOONEST, LATEST)
+
+
+@attrs.frozen
+class RetryPace:
+    """Consecutive failures of one queue."""
+
+    failures: int = 0
+
+    def succeeded(self) -> "RetryPace":
+        """Return the pace after a success."""
+        return self if self.failures == 0 else RetryPace()
+
+    def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
+        """Return the pace after a failure, and the seconds until the next try. `jitter` is uniform in [0, 1)."""
+        failures = self.failures + 1
+        return RetryPace(failures), _delay(failures, error, jitter)
+
+
+def _delay(failures: int, error: OperatorError, jitter: float) -> float:
+    match error:
+        case Unavailable(retry_after=float() | int() as asked):
+            return min(max(asked, SOONEST), LONGEST_RETRY_AFTER)
+        case Unavailable():
+            return _BACKOFF.full_jitter(failures, jitter)
+        case Forbidden():
+            return SLOW * (1 + jitter)
+        case _:
+            return LATEST * (1 + jitter)
 
 
 class Connectivity(StrEnum):

@@ -1,13 +1,31 @@
-"""Outgoing events: bounded, in order, in batches, and never blocked by one bad event (PULL-5, PULL-6)."""
+"""Outgoing events: each with its key, bounded, in order, in batches, never blocked by a bad one (PULL-5, PULL-6)."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+
+_VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0,17})")
+
+
+def object_key(ref: ObjectRef) -> str:
+    """Return `<kind>/<namespace>/<name>`: the part before the generation."""
+    return f"{ref.kind.kind}/{ref.namespace or ''}/{ref.name}"
+
+
+def generation_in(key: str, ref: ObjectRef) -> int | None:
+    """Return the generation that `key` gives for `ref`; None for a hash, and for a key about another object."""
+    match = _VERSIONED.fullmatch(key)
+    if match is None or match["object"].lower() != object_key(ref).lower():
+        return None
+    return int(match["generation"])
+
 
 Event = Mapping[str, Any]
 

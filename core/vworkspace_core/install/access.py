@@ -1,19 +1,51 @@
-"""The operator's access to each kind and place: the one source from which RBAC is derived (RUN-7).
+"""The operator's access to each kind and place, from which RBAC is derived, and the rights that Flux needs (RUN-7)."""
 
-A verb is listed because some code of the operator uses it; a test with RBAC switched on finds every verb that is
-missing and every one that is not used.
-"""
-
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from purekube.apimachinery import resources as known
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import Access
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.operations.engines import ENGINES, KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.used_approvals import LEDGER_SECRET
+
+_Account: TypeAlias = tuple[str | None, str]
+"""Namespace and name of a service account."""
+
+
+def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
+    """Return those of the `rights` that HelmReleases use: service accounts, their bindings, and the bound roles."""
+    accounts = {
+        (metadata(release).get("namespace"), str(name))
+        for release in releases
+        if (name := get_path(release, "spec", "serviceAccountName"))
+    }
+    bindings = [
+        (ref, manifest)
+        for ref, manifest in rights.items()
+        if not accounts.isdisjoint(_subjects(manifest, ref.namespace))
+    ]
+    roles = {_role(manifest, ref.namespace) for ref, manifest in bindings}
+    return frozenset(
+        {ref for ref, _ in bindings}
+        | {ref for ref in rights if (ref.kind.kind, ref.namespace, ref.name) in roles}
+        | {ref for ref in rights if ref.kind.kind == "ServiceAccount" and (ref.namespace, ref.name) in accounts}
+    )
+
+
+def _subjects(binding: Manifest, namespace: str | None) -> Iterator[_Account]:
+    for subject in binding.get("subjects") or ():
+        if get_path(subject, "kind") == "ServiceAccount":
+            yield get_path(subject, "namespace") or namespace, str(get_path(subject, "name"))
+
+
+def _role(binding: Manifest, namespace: str | None) -> tuple[Any, str | None, Any]:
+    kind, name = get_path(binding, "roleRef", "kind"), get_path(binding, "roleRef", "name")
+    return kind, namespace if kind == "Role" else None, name
+
 
 _FOLLOWED: Final = ("list", "watch")
 _LOOKED_AT: Final = ("get", *_FOLLOWED)

@@ -31,19 +31,19 @@ from purekube.controller.managed_fields import conflict_message, kubectl_patch, 
 from purekube.controller.ownership import is_controlled_by
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
+from vworkspace_core.api.chart import is_allowed_source, is_forbidden
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.managed_namespace import closed_namespace, wrong_cluster
-from vworkspace_core.api.policy import is_allowed_source, is_forbidden
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import DesiredObjects, source_kind
-from vworkspace_core.instances.helm_storage import foreign_release
 from vworkspace_core.instances.intent import recall
+from vworkspace_core.instances.naming import unimpersonated
+from vworkspace_core.instances.observe import foreign_release
 from vworkspace_core.instances.ownership import is_ours, name_taken
-from vworkspace_core.instances.service_accounts import unimpersonated
 
 
 @attrs.frozen

@@ -8,8 +8,8 @@ import attrs
 from purekube.controller.decision import Snapshot
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ReleaseOverride
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.installation import PRINTED, Installation
-from vworkspace_core.api.policy import Policy
 
 RELEASE_ACCOUNT: Final = "vworkspace-release"
 """The service account with which Flux installs releases, unless another one is set or allowed (REC-4)."""

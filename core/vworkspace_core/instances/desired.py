@@ -19,13 +19,12 @@ from purekube.controller.drift import needs_apply, stamp
 from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
 from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.labels import downstream_labels
-from vworkspace_core.api.values import inline_values, integration_values
+from vworkspace_core.api.release_override import inline_values, integration_values
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.intent import recall
-from vworkspace_core.instances.naming import Names, former_names, names_of
+from vworkspace_core.instances.naming import Names, former_names, names_of, release_account
 from vworkspace_core.instances.ownership import owner_reference
 from vworkspace_core.instances.retry import token_of
-from vworkspace_core.instances.service_accounts import release_account
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """Every kind that an instance may own, in the order of deletion: the release goes before what it reads."""

@@ -1,20 +1,97 @@
-"""Live reads of the snapshot for a decision, through the `KubeApi` port.
+"""Live reads of the snapshot for a decision, and releases found in Helm's storage that are never taken over (REC-4)."""
 
-The operator takes it from its caches instead; this is for what a cache must not decide (taking an instance down), and
-for simulations that have none.
-"""
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.names import bounded_name, is_label_value
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
+from vworkspace_core.api.labels import (
+    INSTANCE_UID,
+    cluster_id_of,
+    is_managed,
+    namespace_is_managed,
+    namespace_is_terminating,
+)
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
-from vworkspace_core.instances.helm_storage import release_records
+from vworkspace_core.instances.ownership import is_ours, own_labels
+
+_ANY_VERSION: Final = "0"
+"""The resourceVersion of a read of these records, which permits the API server's cache.
+
+Helm could change the records just after the read as well as just before it.
+"""
+
+_WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
+
+
+async def release_records(
+    api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
+) -> Mapping[ObjectRef, Manifest]:
+    """Read the metadata of Helm's records of the release, only before its first HelmRelease is created.
+
+    Raises what `KubeApi.list` raises.
+    """
+    if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
+        return {}
+    selector = f"owner=helm,name={_release(instance)}"
+    page = await api.list(
+        SECRET,
+        namespace=instance.metadata.namespace,
+        label_selector=selector,
+        resource_version=_ANY_VERSION,
+        metadata_only=True,
+    )
+    return {ref_of(record, SECRET): _record_parts(record) for record in page.items}
+
+
+def _is_first(instance: ApplicationInstance, observed: InstanceObserved) -> bool:
+    meta, release = instance.metadata, instance.spec.release
+    if release is None or instance.spec.mode is not Mode.MANAGED or meta.deletion_timestamp is not None:
+        return False
+    if not is_label_value(release.name):
+        return False  # no release can have the name: the instance is refused for it
+    if not is_managed(meta) or not cluster_id_of(meta) or instance.status.helm_release_ref is not None:
+        return False
+    return ObjectRef(HELM_RELEASE, meta.namespace, release.name) not in observed.objects
+
+
+def _release(instance: ApplicationInstance) -> str:
+    return instance.spec.release.name if instance.spec.release is not None else ""
+
+
+def _record_parts(record: Manifest) -> dict[str, Any]:
+    """Return the parts of a record that are needed."""
+    return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
+
+
+def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Iterator[ObjectRef]:
+    """Return the observed records of the release, the newest revision first; no other Secrets are observed."""
+    place = instance.metadata.namespace
+    records = (ref for ref in observed.objects if ref.kind == SECRET and ref.namespace == place)
+    return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))
+
+
+def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
+    """Return the name of a release that Helm installed without a HelmRelease of this instance; else empty."""
+    if not _is_first(instance, observed):
+        return ""
+    foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
+    return next((_conflict_message(instance, ref) for ref in foreign), "")
+
+
+def _conflict_message(instance: ApplicationInstance, record: ObjectRef) -> str:
+    name, namespace = _release(instance), record.namespace
+    return (
+        f"Helm has a release {name} in namespace {namespace} already ({record}), which no HelmRelease of this instance "
+        f"has made. If nobody needs it, uninstall it with Helm. To let this instance take it over: "
+        f"kubectl label secrets -n {namespace} -l owner=helm,name={name} {own_labels(instance)}"
+    )
 
 
 async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:

@@ -19,18 +19,30 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import Condition, ObjectName
+from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch, Requeue
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_held_by_others, is_own_history
 from purekube.controller.ownership import controlled, controller_of
 from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
 from purekube.graph.removal import PruneCandidate, no_patch_before, teardown_writes
-from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
+from vworkspace_core.api.application_instance import (
+    ApplicationInstance,
+    ApplicationInstanceSpec,
+    ApplicationInstanceStatus,
+    AppRef,
+    Mode,
+    Release,
+    ReleaseOverride,
+)
 from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.managed_namespace import claimed_by_another_operator
+from vworkspace_core.api.own_status import Unreadable, problem_text, read_status
 from vworkspace_core.api.reasons import InstanceConditionType as Type
+from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.api.remedies import resume_command
 from vworkspace_core.instances import conditions
@@ -46,12 +58,34 @@ from vworkspace_core.instances.blocking_reasons import (
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, desired_objects
+from vworkspace_core.instances.naming import replaced_account
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts, deployed_chart
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 from vworkspace_core.instances.retry import SILENT, reconcile_request
-from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
+
+
+def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unreadable[ApplicationInstance]:
+    """Make a stub of an unreadable instance: its metadata, and its status if that can be read."""
+    status = read_status(ApplicationInstanceStatus, manifest) or ApplicationInstanceStatus()
+    stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
+    return Unreadable(stub, problem_text(error))
+
+
+def decide_unreadable(
+    source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
+) -> Decision:
+    """Finalize an unreadable instance that is being deleted; otherwise report its problems (REC-13)."""
+    stub = source.stub
+    if stub.metadata.deletion_timestamp is not None:
+        return decide_deletion(stub, observed, context) if FINALIZER in stub.metadata.finalizers else Decision()
+    if not is_managed(stub.metadata):
+        return Decision()
+    previous = {condition.type: condition for condition in own_conditions(stub.status)}
+    desired = conditions.blocked(Reason.VALIDATION_FAILED, source.problems, previous, stalled=True)
+    return with_status(Decision(), stub, desired, StatusFields.of(stub.status), context)
+
 
 _GOING = Decision(row="being deleted, without our finalizer")
 _BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})

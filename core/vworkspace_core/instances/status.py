@@ -26,12 +26,12 @@ from vworkspace_core.api.application_instance import (
     ReplacedOverride,
 )
 from vworkspace_core.api.chart import AppliedChart, DeployedChart
-from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.values import inline_values, integration_values, overlay
+from vworkspace_core.api.reasons import headline
+from vworkspace_core.api.release_override import inline_values, integration_values, overlay
 from vworkspace_core.instances.context import Context
 
 _OWN = frozenset(Type)

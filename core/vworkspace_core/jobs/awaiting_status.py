@@ -11,15 +11,14 @@ from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.control_plane.event_keys import object_key
+from vworkspace_core.control_plane.outbox import object_key
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, has_started, waits_for_schedule
 from vworkspace_core.jobs.plan import Inspection
-from vworkspace_core.jobs.reports import progress
 from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason, result_of
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
-from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle, timeout
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, progress, ref, settle, timeout
 
 _SOON: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)

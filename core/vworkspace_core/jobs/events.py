@@ -19,7 +19,7 @@ from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.jobs.object_status import conditions_of
-from vworkspace_core.jobs.reports import condition_body
+from vworkspace_core.jobs.steps import condition_body
 
 _A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)

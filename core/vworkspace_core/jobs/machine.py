@@ -23,7 +23,7 @@ import attrs
 from purekube.apimachinery.manifest import ObjectRef, content_hash
 from purekube.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
 from purekube.controller.backoff import LogLevel, LogNote, Tick
-from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.lifecycle import advance, due_at

@@ -14,7 +14,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.controller.backoff import Retry
-from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened

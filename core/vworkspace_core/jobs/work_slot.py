@@ -31,11 +31,10 @@ from vworkspace_core.jobs.plan import (
     key_of,
     plan,
 )
-from vworkspace_core.jobs.reports import waiting_body
 from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
-from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, ref, settle, waiting_body
 
 
 def take_slot(job: JobState) -> JobStep:

@@ -1,17 +1,28 @@
-"""The input of a decision about an Operation (REC-2, OPS-3)."""
+"""The input of a decision about an Operation, and how it is read live through the `KubeApi` port (REC-2, OPS-3)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import attrs
 
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.decision import Snapshot
-from vworkspace_core.api.operation import Operation
+from purekube.controller.live_reads import LiveReads
+from purekube.ports import KubeApi
+from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.kinds import OPERATION
+from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
+from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
-from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.engines import ENGINES, engine_kinds
+from vworkspace_core.operations.identity import name_of, target_of, target_ref
+from vworkspace_core.operations.parameters import parameter_problems
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import OperationTemplate, Templates
 
@@ -52,3 +63,89 @@ class OperationContext:
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
             missing |= frozenset(engine.made_kinds)
         return EngineContext(self.settings, template, observed.objects, missing, self.parse_yaml)
+
+
+def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
+    """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
+
+    Once the run has ended or its object is known, only the engine object is read.
+    """
+    engine, known = context.engine_of(operation), operation.status.engine_ref
+    if known is not None and (recorded := _recorded_kind(known, context)):
+        yield ObjectRef(recorded, known.namespace, known.name)
+    if engine is None or operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
+        return
+    for kind in engine.kinds(operation):
+        place = engine.place(operation, context.settings)
+        if place != operation.metadata.namespace:
+            yield ObjectRef(NAMESPACE, None, place)
+        yield ObjectRef(kind, place, name_of(operation))
+    template = context.templates.find(operation.spec.type, operation.spec.engine)
+    instance = target_of(operation, {} if target is None else {target_ref(operation): target})
+    if instance is not None and template is not None and not parameter_problems(operation, template):
+        yield from engine.looks_up(operation, instance, context.settings)
+
+
+def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
+    """Return the kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
+    kinds = engine_kinds(context.engines)
+    return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
+
+
+def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
+    """Yield the Operations on `target` that this operator acts on; it does not act on unreadable ones."""
+    for manifest in manifests:
+        try:
+            operation = read_operation(manifest)
+        except ValidationProblems:
+            continue
+        ours = is_managed(operation.metadata) and cluster_id_of(operation.metadata) == bounded_name(cluster_id)
+        if ours and target_ref(operation) == target:
+            yield operation
+
+
+def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
+    """Yield the other Operations on the same target that this operator acts on."""
+    for other in operations_on(target_ref(operation), manifests, context.settings.cluster_id):
+        if other.metadata.uid != operation.metadata.uid:
+            yield other
+
+
+async def observe_operation_live(
+    api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
+) -> OperationObserved:
+    """Read everything that a decision about `operation` needs. Raises what `KubeApi.get` and `list` raise.
+
+    Nothing is read of a kind that is `not_served`, or in a missing namespace: an API server checks the right first, and
+    an administrator should not have to grant one for something that is not installed.
+    """
+    meta = operation.metadata
+    reading = LiveReads(api, missing=set(not_served))
+    namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
+    reading.lenient = namespace_is_terminating(namespace)
+    await reading.add(target_ref(operation))
+    target = reading.objects.get(target_ref(operation))
+    missing_places: set[str | None] = set()
+    for lookup in dict.fromkeys(lookups(operation, context, target)):
+        if lookup.kind in reading.missing or lookup.namespace in missing_places:
+            continue
+        await reading.add(lookup)
+        if lookup.kind == NAMESPACE and lookup not in reading.objects:
+            missing_places.add(lookup.name)
+    engine = context.engine_of(operation)
+    for ref in () if engine is None else engine.extra_reads(operation, reading.objects):
+        await reading.add(ref)
+    for listing in () if engine is None else engine.diagnostics(operation, reading.objects):
+        await reading.add_selected(
+            listing.kind,
+            listing.namespace,
+            label_selector=listing.label_selector,
+            field_selector=listing.field_selector,
+            limit=listing.limit,
+        )
+    page = await api.list(OPERATION, namespace=meta.namespace)
+    siblings = tuple(siblings_of(operation, page.items, context))
+    places = frozenset(filter(None, missing_places))
+    return OperationObserved(
+        namespace, reading.objects, frozenset(reading.missing), siblings=siblings, missing_places=places
+    )

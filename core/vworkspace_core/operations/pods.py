@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import Problem, index, join
-from vworkspace_core.api.images import is_allowed_image, unlisted_image
-from vworkspace_core.operations.settings import RUNNER, OperationSettings
+from vworkspace_core.operations.settings import RUNNER, OperationSettings, is_allowed_image, unlisted_image
 
 MOST_PROBLEMS: Final = 8
 """The most problems that are reported of one Job; more would not be read."""

@@ -1,11 +1,61 @@
-"""The settings that shape decisions about Operations."""
+"""The settings that shape decisions about Operations, and references to container images that they allow (OPS-8)."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final
 
 import attrs
 
+from purekube.apimachinery.formats import quoted
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.installation import PRINTED, Installation
+
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"\A(?:(?P<host>[a-zA-Z0-9](?:[-.a-zA-Z0-9]*[a-zA-Z0-9])?(?::[0-9]{{1,5}})?)/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?(?:@[a-z0-9+.]+:[0-9a-f]{32,128})?\Z"
+)
+_HUB: Final = "docker.io"
+_SHOWN: Final = 8
+
+
+def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
+    """Report whether `allowed` names `image`; a reference that no container runtime accepts is not allowed."""
+    if _IMAGE.match(image) is None:
+        return False
+    whole = _in_full(image)
+    return any(_covers(entry if _is_host(entry) else _in_full(entry), whole) for entry in allowed if entry)
+
+
+def unlisted_image(image: str, allowed: Iterable[str]) -> str:
+    """Return the message for an image that is not allowed."""
+    listed = list(islice(allowed, _SHOWN + 1))
+    names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
+    return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"
+
+
+def _covers(entry: str, image: str) -> bool:
+    if image == entry or entry.endswith("/"):
+        return image.startswith(entry)
+    # After a bare host a colon begins a port.
+    ends = "/:@" if "/" in entry else "/"
+    return image.startswith(entry) and image[len(entry)] in ends
+
+
+def _in_full(name: str) -> str:
+    """Return the name with the registry that container runtimes add by default."""
+    first, slash, _ = name.partition("/")
+    if slash:
+        return name if "." in first or ":" in first or first == "localhost" else f"{_HUB}/{name}"
+    return f"{_HUB}/library/{name}"
+
+
+def _is_host(entry: str) -> bool:
+    """Report whether an entry without a slash is a host: image names have no dot there, registries nearly always."""
+    name = entry.partition(":")[0]
+    return "/" not in entry and ("." in name or name == "localhost")
+
 
 RUNNER = "vworkspace-operation-runner"
 """The service account of Jobs and Workflows unless another one is allowed (OPS-8)."""

@@ -14,12 +14,12 @@ from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, event_of, status_change
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.codec import unstructure
-from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.reasons import headline
 from vworkspace_core.operations.context import OperationContext
 
 _OWN: Final = frozenset(Type)

@@ -25,9 +25,9 @@ from vworkspace_core.api.operation import (
     Phase,
     TargetRef,
 )
+from vworkspace_core.api.own_status import Unreadable, problem_text, read_status
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.deletion import decide_deletion, tidy
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status

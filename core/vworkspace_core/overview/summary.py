@@ -11,16 +11,17 @@ from purekube.apimachinery.definitions import text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import parse_time
 from purekube.readiness import State, readiness
-from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
-from vworkspace_core.api.headline import BEFORE_RECONCILING, DECISIVE
+from vworkspace_core.api.crd import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.own_status import unmanaged
 from vworkspace_core.api.reasons import (
+    BEFORE_RECONCILING,
+    DECISIVE,
     ClusterConditionType,
     ClusterReason,
     InstanceConditionType,
     OperationConditionType,
 )
-from vworkspace_core.api.unmanaged import unmanaged
 from vworkspace_core.operations.engines import READINESS_RULES
 from vworkspace_core.overview.remedy import commands_in, help_for
 

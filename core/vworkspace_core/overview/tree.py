@@ -1,17 +1,19 @@
-"""The tree of an object of ours: who requested it, and every object that was created for it (SEE-1)."""
+"""The tree of an object of ours: who requested it, and every object made of it; the overview as data (SEE-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, POD
+from purekube.apimachinery.timestamps import format_time
 from purekube.controller.managed_fields import entries
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.instances.observed_release import deployed_chart
+from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 
 RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
@@ -159,3 +161,47 @@ def _label(manifest: Manifest, name: str) -> str | None:
 def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
     """Return manifests of one kind by reference."""
     return {ref_of(manifest, kind): manifest for manifest in manifests}
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """Return one object's data; unknown values are left out."""
+    ref = summary.ref
+    said = {
+        "apiVersion": ref.kind.api_version,
+        "kind": ref.kind.kind,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "state": summary.state.value,
+        "reason": summary.reason,
+        "message": summary.message,
+        "suspended": summary.is_suspended,
+        "wantedVersion": summary.wanted,
+        "deployedVersion": summary.deployed,
+        "since": None if summary.since is None else format_time(summary.since),
+        "nextLook": summary.next_look,
+        "remedies": list(summary.remedies),
+        "advice": summary.advice,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def branch_data(branch: Branch) -> dict[str, Any]:
+    """Return the data of one object and of everything below it."""
+    children = [branch_data(child) for child in branch.children]
+    more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
+    return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
+
+
+def shard_data(one: AtWork) -> dict[str, Any]:
+    """Return who leads one shard; unknown values are left out."""
+    heard = None if one.heard is None else format_time(one.heard)
+    said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
+    return {name: value for name, value in said.items() if value}
+
+
+def state_counts(summaries: Iterable[Summary]) -> dict[str, int]:
+    """Return the number of objects in each state, the most frequent state first, then by name."""
+    number: dict[str, int] = {}
+    for summary in summaries:
+        number[summary.state.value] = number.get(summary.state.value, 0) + 1
+    return dict(sorted(number.items(), key=lambda each: (-each[1], each[0])))

@@ -18,7 +18,7 @@ from purekube import CUSTOM_RESOURCE_DEFINITION, ObjectRef
 from purekube.ports import NotFound, PatchType
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
-from purekube_run.process.clock import SystemClock
+from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_core.api.labels import FIELD_MANAGER
 

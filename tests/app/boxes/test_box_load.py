@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from purekube_run.boxes.load import load_boxes, runnable
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 
 HEAD = "apiVersion: box.vworkspace.io/v1alpha1\nkind: OperatorBox\nmetadata: {name: cache}\n"
 

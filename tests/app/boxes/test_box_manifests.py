@@ -8,7 +8,7 @@ import yaml
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
 from vworkspace_app.commands.box_manifests import render_box_manifests, render_rbac

@@ -10,9 +10,8 @@ from purekube.apimachinery.manifest import Manifest, ref_of
 from tests.support.builders import condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_app.control_plane.connection import Connection
+from vworkspace_app.control_plane.connection import AgentSettings, Connection
 from vworkspace_app.control_plane.event_sender import EventSender
-from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.outbox import BATCH
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane

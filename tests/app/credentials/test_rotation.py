@@ -18,7 +18,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.ports import PatchType
 from tests.support.virtual_time import run
-from vworkspace_app.credentials.live import Live
+from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager

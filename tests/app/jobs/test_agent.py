@@ -11,7 +11,7 @@ from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, r
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.virtual_time import run
-from vworkspace_app.control_plane.settings import AgentSettings
+from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When

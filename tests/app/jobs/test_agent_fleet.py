@@ -16,8 +16,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
 from tests.support.virtual_time import run
 from vworkspace_app.jobs.agent import Agent
-from vworkspace_core.control_plane.connection import Connectivity
-from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.connection import Connectivity, RetryPace
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_fake.job_store import MemoryJobStore

@@ -16,7 +16,7 @@ from purekube.apimachinery.secret_material import redact
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import SETTINGS
-from vworkspace_core.clusters.hardening import hardened_condition, weak_settings_of_cluster
+from vworkspace_core.clusters.inventory import hardened_condition, weak_settings_of_cluster
 from vworkspace_core.operations.builtin import builtin_templates
 
 CLOSED = RunSettings(

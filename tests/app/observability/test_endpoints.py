@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 from purekube.controller.health import InformerVitals, Vitals
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
+from purekube_run.process.machine import SystemClock
 from tests.support.patience import PATIENCE
 from vworkspace_app.observability import (
     LatestStats,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, VELERO_BACKUP
 from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, template
-from vworkspace_app.operations.awaited import AwaitedObjects
 from vworkspace_app.operations.controller import AWAITED_KINDS
+from vworkspace_app.operations.index import AwaitedObjects
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.operations.identity import target_ref

@@ -42,8 +42,8 @@ from vworkspace_app.overview.reading import OwnObjects
 from vworkspace_app.page.operator import list_screen
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.reasons import headline
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.overview.object_list import ListQuery, list_view, row_of
 from vworkspace_core.overview.summary import summary_of

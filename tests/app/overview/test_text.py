@@ -13,9 +13,9 @@ from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects
-from vworkspace_core.api.headline import headline
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.api.reasons import headline
 from vworkspace_core.overview.remedy import commands_in, parts_of
 from vworkspace_core.overview.summary import OverviewState, summary_of_child
 

@@ -20,7 +20,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.admission_review import MalformedReview
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.nesting import decode_answer, too_deep
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import parse_yaml, read_documents
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import released

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import parse_yaml, read_documents
 
 

@@ -25,8 +25,8 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.reconcile import ReconcileResult
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process import logs
-from purekube_run.process.clock import SystemClock
-from purekube_run.process.secret_masking import SecretMask
+from purekube_run.process.machine import SystemClock
+from purekube_run.process.terminal import SecretMask
 from tests.support.effort import effort
 from tests.support.patience import PATIENCE
 from vworkspace_app.manager import startup as starting

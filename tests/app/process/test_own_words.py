@@ -22,7 +22,7 @@ FOLDERS = [
 ]
 HEADERS = "Bearer X"
 """What is sent, and what is printed for a shell or as a page, no log shows."""
-PRINTED = {"commands/control_plane.py", "demo/playground.py", "settings/printing.py", "controlplane/http.py"}
+PRINTED = {"commands/servers.py", "demo/playground.py", "settings/flags.py", "controlplane/http.py"}
 
 
 def texts(path: Path) -> Iterator[str]:

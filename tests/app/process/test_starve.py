@@ -26,7 +26,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from kubelab.http.authority import certificates_for
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.sockets import LONG, ask, connect, context, served, status
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import LARGEST, Turns

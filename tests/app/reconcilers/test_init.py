@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.init_reconciler import write_project
 

@@ -9,8 +9,8 @@ import attrs
 import pytest
 import yaml
 
-from purekube_run.composites.controllers import refuse_shared_kinds
-from purekube_run.process.errors import CommandError
+from purekube_run.composites.controller import refuse_shared_kinds
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from purekube_run.reconcilers.loading import installed, load_controllers
 from vworkspace_app.commands.controllers import (

@@ -26,7 +26,7 @@ from purekube.reconcilers import (
     Watcher,
     controller_access,
 )
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from tests.support.audited_story import Remembered
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
 from tests.support.rights import Right, used

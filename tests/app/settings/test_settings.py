@@ -10,9 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purekube_run.process.errors import USAGE, CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import commands
-from vworkspace_app.settings import RunSettings, load, printing
+from vworkspace_app.settings import RunSettings, load
+from vworkspace_app.settings.flags import print_config
 from vworkspace_app.settings.loading import CONFIG_VARIABLE
 from vworkspace_app.settings.table import SETTINGS
 
@@ -222,7 +223,7 @@ def test_what_is_printed_is_a_settings_file_that_says_the_same(
     flags: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     loaded = load(flags, {})
-    file = file_of(tmp_path_factory.mktemp("printed"), printing.print_config(loaded))
+    file = file_of(tmp_path_factory.mktemp("printed"), print_config(loaded))
 
     assert load({}, {}, file).settings == loaded.settings
 
@@ -237,7 +238,7 @@ def test_a_password_in_a_url_is_masked_when_printed_and_when_refused(origin: str
         }
 
     good = sources("https://agent:hunter2@odoo.example.com")
-    printed = printing.print_config(load(good["flags"], good["environ"], good["file"]))
+    printed = print_config(load(good["flags"], good["environ"], good["file"]))
     assert yaml.safe_load(printed)["controlPlaneUrl"] == "https://***@odoo.example.com"
     assert "hunter2" not in "".join(problems(**sources("ftp://agent:hunter2@odoo.example.com")))
 

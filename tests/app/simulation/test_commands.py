@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script_file import script_text
 from vworkspace_app.commands.replaying import ReplayRequest, replay
 from vworkspace_app.commands.simulate import SimulateRequest, faults_named, simulate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.script_file import script_text
 from vworkspace_app.commands.recording_commands import acts_of

@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from tests.app.simulation.test_simulation import LIFE, decided, with_condition
@@ -20,8 +20,8 @@ from tests.support.browser import browser, missing, resize, until
 from tests.support.page_site import get
 from vworkspace_app.commands.replaying import ReplayRequest, moment_of, replay
 from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.drawing import TracePage
 from vworkspace_app.page.site import Site
-from vworkspace_app.page.trace import TracePage
 from vworkspace_app.simulation.history import RunHistory, RunRecorder
 from vworkspace_app.simulation.run import perform
 from vworkspace_app.simulation.run_trace import trace_of

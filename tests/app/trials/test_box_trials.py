@@ -11,7 +11,7 @@ from purekube.schema import compile_schema
 from purekube.schema.validate import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_laws import try_example
 from purekube_run.simulation.scenario import read_scenarios, run_scenario
 from tests.support.box_site import example

@@ -15,8 +15,7 @@ from tests.support.work import calls_of
 from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
+from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.schemas import violations_of
 from vworkspace_core.webhook.validating import WebhookSettings, refusals

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from tests.support.instance_worlds import CONTEXT, NAMESPACE, decide, instance_manifest, message_of
 from vworkspace_core.api.admission import admit
-from vworkspace_core.api.chart import ChartSource, SourceType
-from vworkspace_core.api.images import is_allowed_image
-from vworkspace_core.api.policy import Policy, is_allowed_source, is_forbidden
+from vworkspace_core.api.chart import ChartSource, Policy, SourceType, is_allowed_source, is_forbidden
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
+from vworkspace_core.operations.settings import is_allowed_image
 
 APPROVED = "oci://registry.example.com/approved"
 WORD = st.text(alphabet="abz09", min_size=1, max_size=4)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kubelab.admission.request import AdmissionAttributes
 from kubelab.admission.webhooks import Webhook, denial, patch_of, unreachable
 from kubelab.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
+from kubelab.model.conversion import WebhookClient
 from kubelab.model.failure import ApiFailure
-from kubelab.model.webhook_client import WebhookClient
 from kubelab.server import ApiServer
 from kubelab.writes.writer import WriteCall
 from purekube.apimachinery.manifest import Kind

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure, status_body
-from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
 from purekube.apimachinery.manifest import merge_patch
 from purekube.ports import PatchType

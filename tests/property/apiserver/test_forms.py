@@ -8,10 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubelab.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
-from kubelab.http.paths import ResourcePath, parse_path
-from kubelab.http.protobuf.messages import decode_object
-from kubelab.http.protobuf.wire import fields_of, text_field
+from kubelab.http.answers import AcceptedForm, AnswerForm, wanted_form, wants_gzip
+from kubelab.http.app import ResourcePath, parse_path
+from kubelab.http.protobuf import decode_object, fields_of, text_field
 from kubelab.http.tables.jsonpath import find
 from kubelab.http.tables.render import table
 from kubelab.model.failure import ApiFailure

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kubelab.clock import virtual_loop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model import failure as failures
-from kubelab.model.errors import core_error
-from kubelab.model.failure import ApiFailure, FailureCause
+from kubelab.model.failure import ApiFailure, FailureCause, core_error
 from kubelab.server import ApiServer
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.errors import (

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.model.failure import ApiFailure
-from kubelab.writes.patches import json_patch
-from kubelab.writes.strategic_merge import strategic_merge
+from kubelab.writes.patches import json_patch, strategic_merge
 from purekube.apimachinery.manifest import merge_patch
 from purekube.schema.compile import compile_schema
 from purekube.schema.structure import equal

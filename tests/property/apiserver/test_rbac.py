@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelab.access.authorization import Attributes
-from kubelab.access.rbac import permits, service_account
+from kubelab.access.authorization import Attributes, permits, service_account
 from kubelab.model.calls import Caller, RequestTarget
 from kubelab.model.failure import ApiFailure
 from kubelab.server import ApiServer

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubelab.model.calls import WriteOptions
+from kubelab.model.calls import WriteOptions, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.failure import ApiFailure, status_body
-from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.server import ApiServer
 from kubelab.writes import pipeline
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION

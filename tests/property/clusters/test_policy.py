@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tests.support.instance_worlds import instance_manifest
 from tests.support.strategies import gated_namespace
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.policy import Policy
-from vworkspace_core.clusters.decision import cluster_manifest
-from vworkspace_core.clusters.policy import strictest_policy
+from vworkspace_core.clusters.decision import cluster_manifest, strictest_policy
 from vworkspace_core.instances.blocking_reasons import intent_blocking_reason
 from vworkspace_core.instances.context import InstanceObserved, Settings
 

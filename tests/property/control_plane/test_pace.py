@@ -17,9 +17,8 @@ from purekube.apimachinery.errors import (
     Unavailable,
 )
 from purekube.apimachinery.timestamps import Instant
-from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
-from vworkspace_core.control_plane.http_answers import error_of, parse_http_date, seconds_of
-from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.connection import ConnectionState, Connectivity, RetryPace
+from vworkspace_core.control_plane.port import error_of, parse_http_date, seconds_of
 
 jitters = st.floats(0, 1, exclude_max=True)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

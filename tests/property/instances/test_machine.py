@@ -45,9 +45,9 @@ from tests.support.instance_turmoil import (
 from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
 from vworkspace_core.api.application_instance import ReleaseOverride
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import APPLICATION_INSTANCE, CLUSTER_ID, MANAGED_BY, RETRY
-from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import is_overtaken, spec_hash
 
 Edit: TypeAlias = tuple[ObjectRef, Mapping[str, Any]]

@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.timestamps import format_time, parse_time
 from tests.support.jobs import delete_payload, instance, job, operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.control_plane.event_keys import generation_in
+from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.control_plane.untrusted_json import DEEPEST, flaws
 from vworkspace_core.jobs.wire import (
     ApplyRequest,

@@ -23,9 +23,9 @@ from tests.support.operation_worlds import (
 )
 from tests.support.strategies import json_values
 from vworkspace_core.api.operation import EngineRef, Phase
+from vworkspace_core.operations.context import lookups
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
-from vworkspace_core.operations.observe import lookups
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.parameters import parameter_problems
 from vworkspace_core.operations.preconditions import Start, start_or_unmet

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.operation_worlds import CONTEXT, conditions_of, message_of, observed, operation
 from tests.support.strategies import json_values
-from vworkspace_core.api.admission import check_operation
-from vworkspace_core.api.command_secrets import command_problems
+from vworkspace_core.api.admission import check_operation, command_problems
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation
 

@@ -17,17 +17,15 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import NS, SETTINGS, operation_manifest
 from tests.support.simulation import HELM, INSTANCE, Simulation
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.api.policy import Policy
-from vworkspace_core.api.release_override import effective_override
-from vworkspace_core.api.values import patch_between
+from vworkspace_core.api.release_override import effective_override, patch_between
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.observe import observe_operation_live
+from vworkspace_core.operations.context import OperationContext, OperationObserved, observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 

@@ -27,8 +27,8 @@ from tests.support.operation_worlds import (
 from tests.support.strategies import json_values
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
+from vworkspace_core.operations.context import observe_operation_live
 from vworkspace_core.operations.engines import ENGINES
-from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
 JOB_UID = "uid-1"

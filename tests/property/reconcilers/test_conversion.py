@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.reconcilers import Resource, conversion, resource, schema_field, versioned
 from purekube.versions import ConversionFailed, answer_review, preservation_annotation
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.versions.round_trips import check_kinds
 from tests.support.simulation import START
 

@@ -36,8 +36,7 @@ from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import forget
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
+from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.jobs.events import condition_events, reported_conditions
 from vworkspace_core.jobs.result import result_of
 from vworkspace_core.jobs.scope import JobScope

@@ -27,6 +27,7 @@ from kubelab.flux.behaviour import (
     SourceRule,
 )
 from kubelab.flux.conditions import merge_conditions, summarize, with_condition
+from kubelab.flux.draft import conditions_patch, metadata_patch, status_patch
 from kubelab.flux.history import observe, previous, record, snapshot, truncate
 from kubelab.flux.script import Script
 from kubelab.flux.storage import (
@@ -40,8 +41,7 @@ from kubelab.flux.storage import (
 )
 from kubelab.flux.triggers import FluxObjects, triggered
 from kubelab.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
-from kubelab.flux.writes import conditions_patch, metadata_patch, status_patch
-from kubelab.simulation.patches import merge_diff
+from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.durations import go_duration, seconds_of
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY

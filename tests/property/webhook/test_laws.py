@@ -41,8 +41,7 @@ from vworkspace_core.api.codec import read_application_instance, read_operation,
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
+from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.webhook.defaulting import default_patch

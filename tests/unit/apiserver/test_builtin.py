@@ -7,9 +7,9 @@ import pytest
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.events import core_event_of, new_event_of
+from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure
-from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.writes import pipeline
 from purekube.ports import PatchType
 

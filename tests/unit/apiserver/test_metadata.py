@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.failure import ApiFailure
-from kubelab.model.requests import FieldValidation, WriteRequest
 from kubelab.writes import pipeline
 from tests.support.ssa_world import THING, World, thing
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubelab.model.calls import WriteRequest
 from kubelab.model.failure import ApiFailure
-from kubelab.model.requests import WriteRequest
 from kubelab.writes import pipeline
 from purekube.ports import PatchType
 from tests.support.ssa_world import World

@@ -44,9 +44,9 @@ from tests.support.instance_worlds import (
 )
 from tests.support.source_names import source_name
 from vworkspace_core.api.application_instance import ReleaseOverride
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.instances.context import Context, InstanceObserved
 

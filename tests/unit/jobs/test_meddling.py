@@ -17,8 +17,8 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions
-from vworkspace_core.jobs.reports import progress
 from vworkspace_core.jobs.result import result_of
+from vworkspace_core.jobs.steps import progress
 
 TENANTS = ["kubectl-annotate", labels.FIELD_MANAGER]
 

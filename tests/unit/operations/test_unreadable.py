@@ -19,8 +19,8 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.api.unreadable import Unreadable
-from vworkspace_core.operations.observe import lookups
+from vworkspace_core.api.own_status import Unreadable
+from vworkspace_core.operations.context import lookups
 from vworkspace_core.operations.reconcile import needs_live_view
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 

@@ -1,12 +1,52 @@
-"""The attributes of a request that authorization judges, and the refusal in kube-apiserver's words."""
+"""Role-based access control: a request's attributes, the roles and bindings that judge them, the refusals."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
 from kubelab.model.calls import Caller, RequestTarget, RequestVerb
+from kubelab.model.definition import Behaviour, Generation, ServedKind
 from kubelab.model.failure import ApiFailure, forbidden
+from kubelab.model.records import GroupResource, StoredChange
+from kubelab.model.resources import ServedResource, resource_of
+from kubelab.storage.store import Store
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import service_account_user
+from purekube.schema.node import ANYTHING
+
+_OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_KINDS: Final = (
+    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
+    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
+)
+REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
+"""The review resources: a POST to them is answered, and nothing is stored."""
+
+OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
+"""Reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
+
+Reviews of others need a right.
+"""
+
+
+def review_resources() -> tuple[ServedResource, ...]:
+    """Return the review kinds as resources that can only be created."""
+    return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
+
+
+def _definition(kind: Kind) -> ServedKind:
+    return ServedKind(
+        kind=kind,
+        schema=ANYTHING,
+        openapi=_OPENAPI,
+        served_versions=frozenset({kind.api_version}),
+        behaviour=Behaviour(generation=Generation.NEVER),
+        singular=kind.kind.lower(),
+        list_kind=f"{kind.kind}List",
+    )
 
 
 @attrs.frozen
@@ -47,3 +87,108 @@ def denied(caller: Caller, asked: Attributes) -> ApiFailure:
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'
     return forbidden(asked.group, asked.resource, asked.name, why)
+
+
+MASTERS: Final = "system:masters"
+_GROUP: Final = "rbac.authorization.k8s.io"
+_EVERYTHING: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+
+Rule = Mapping[str, Any]
+
+
+@attrs.frozen
+class _Grant:
+    """The rules that one binding grants to its subjects, in one namespace or everywhere (empty)."""
+
+    subjects: Sequence[Mapping[str, Any]]
+    namespace: str
+    rules: tuple[Rule, ...]
+
+
+class Rbac:
+    """Authorization by the roles in the store. They are read again only after a role or binding changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._grants: tuple[_Grant, ...] | None = None
+        store.observe(self._on_change)
+
+    def allows(self, caller: Caller, asked: Attributes) -> bool:
+        """Report whether a rule of one of the caller's bindings permits the request."""
+        if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
+            return True
+        return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
+
+    def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
+        """Yield every rule that the caller's bindings grant in a namespace (empty: for cluster-scoped requests)."""
+        if MASTERS in caller.groups:
+            yield _EVERYTHING
+        for grant in self._current():
+            if grant.namespace in ("", namespace) and any(applies_to(subject, caller) for subject in grant.subjects):
+                yield from grant.rules
+
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        if where[0] == _GROUP:
+            self._grants = None
+
+    def _current(self) -> tuple[_Grant, ...]:
+        if self._grants is None:
+            self._grants = tuple(self._read())
+        return self._grants
+
+    def _read(self) -> Iterator[_Grant]:
+        for plural in ("rolebindings", "clusterrolebindings"):
+            for record in self._store.scan((_GROUP, plural)):
+                binding = record.object()
+                role = self._role(binding["roleRef"], record.key[0])
+                yield _Grant(binding.get("subjects") or (), record.key[0], role)
+
+    def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
+        """Return the rules of the role that a binding refers to; none while the role does not exist."""
+        clusterwide = reference["kind"] == "ClusterRole"
+        where = (_GROUP, "clusterroles" if clusterwide else "roles")
+        record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
+        return () if record is None else tuple(record.object().get("rules") or ())
+
+
+def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
+    """Return the caller as which a service account's token is authenticated."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return Caller(service_account_user(namespace, name), groups, agent)
+
+
+def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
+    """Report whether a binding's subject is this caller."""
+    match subject.get("kind"):
+        case "User":
+            return bool(subject["name"] == caller.user)
+        case "Group":
+            return subject["name"] in caller.groups
+        case "ServiceAccount":
+            return caller.user == service_account_user(subject.get("namespace", ""), subject["name"])
+        case _:
+            return False
+
+
+def permits(rule: Rule, asked: Attributes) -> bool:
+    """Report whether one rule of a role permits the request."""
+    names = rule.get("resourceNames") or ()
+    return (
+        _is_listed(rule.get("verbs"), asked.verb)
+        and _is_listed(rule.get("apiGroups"), asked.group)
+        and _has_resource(rule.get("resources") or (), asked)
+        and (not names or asked.name in names)
+    )
+
+
+def _is_listed(values: Sequence[str] | None, desired: str) -> bool:
+    return values is not None and ("*" in values or desired in values)
+
+
+def _has_resource(resources: Sequence[str], asked: Attributes) -> bool:
+    if "*" in resources:
+        return True
+    # A resource does not include its subresources: `pods` permits nothing on `pods/log`, which `*` does.
+    if not asked.subresource:
+        return asked.resource in resources
+    return f"{asked.resource}/{asked.subresource}" in resources or f"*/{asked.subresource}" in resources

@@ -10,8 +10,7 @@ from typing import Final
 
 import attrs
 
-from kubelab.access.authorization import Attributes, Authorize, denied
-from kubelab.access.rbac import service_account
+from kubelab.access.authorization import Attributes, Authorize, denied, service_account
 from kubelab.model.calls import Caller
 from kubelab.model.failure import bad_request
 

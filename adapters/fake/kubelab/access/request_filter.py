@@ -1,16 +1,26 @@
-"""The filter around every request: authorization and checks before it, the audit log after it."""
+"""The gate around every request: authorization and checks before it, the audit log after it; access reviews."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from kubelab.access.audit import AuditEntry, AuditLog
-from kubelab.access.authorization import Authorize, attributes_of, denied
-from kubelab.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from kubelab.access.authorization import Authorize, Rbac, attributes_of, denied, review_attributes
+from kubelab.model.calls import ADMIN, Caller, Reply, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.conversion import ConversionNeeded
-from kubelab.model.failure import ApiFailure, method_not_allowed, not_found, not_served
+from kubelab.model.failure import (
+    ApiFailure,
+    FailureCause,
+    bad_request,
+    invalid,
+    method_not_allowed,
+    not_found,
+    not_served,
+)
+from kubelab.model.records import encode
 from kubelab.storage.store import Store
 from kubelab.writes.options import manager_of
+from purekube.apimachinery.manifest import get_path
 
 T = TypeVar("T")
 
@@ -141,3 +151,50 @@ def _method(verb: RequestVerb) -> str:
             return "DELETE"
         case _:
             assert_never(verb)
+
+
+class Reviewer:
+    """The answers to access reviews. A caller may review itself; to review other users it needs a right."""
+
+    def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
+        self._rbac = rbac
+        self._gate = request_filter
+
+    def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
+        """Return the review with its status. Raises ApiFailure 400 for a body that is no review."""
+        if not isinstance(body, Mapping):
+            raise bad_request("a review is an object")
+        status = self._status(kind, body, caller)
+        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
+
+    def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        match kind:
+            case "SelfSubjectReview":
+                return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
+            case "SelfSubjectAccessReview":
+                return self._access(body, caller)
+            case "SubjectAccessReview":
+                return self._access(body, _subject_of(body))
+            case _:
+                reviewed = ADMIN if self._gate.authorize is None else caller
+                held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
+                paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+                return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
+
+    def _access(self, body: Mapping[str, Any], subject: Caller) -> dict[str, Any]:
+        asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
+        return {"allowed": self._gate.authorize is None or self._gate.authorize(subject, asked)}
+
+
+def _subject_of(body: Mapping[str, Any]) -> Caller:
+    """Return the caller a SubjectAccessReview is about.
+
+    Raises ApiFailure 422 if it names none, as kube-apiserver does.
+    """
+    user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
+    if not user and not groups:
+        cause = FailureCause(
+            "spec.user", 'Invalid value: "": at least one of user or group must be specified', "FieldValueInvalid"
+        )
+        raise invalid("authorization.k8s.io", "SubjectAccessReview", "", [cause])
+    return Caller(user, tuple(map(str, groups)))

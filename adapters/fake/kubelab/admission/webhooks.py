@@ -13,9 +13,9 @@ import msgspec
 
 from kubelab.admission.matching import conditions_hold, version_for
 from kubelab.admission.request import AdmissionAttributes
+from kubelab.model.conversion import WebhookClient, client_of
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource
-from kubelab.model.webhook_client import WebhookClient, client_of
 
 _GROUP: Final = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (

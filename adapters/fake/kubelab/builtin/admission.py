@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.admission.matching import compile_condition
-from kubelab.builtin.build import built_in
-from kubelab.builtin.pod_defaults import filled
-from kubelab.model.behaviour import Behaviour, Generation
+from kubelab.builtin.build import built_in, filled
+from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind
 from purekube.cel import CelSyntaxError

@@ -4,9 +4,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.builtin.build import built_in
-from kubelab.builtin.pod_defaults import filled
-from kubelab.model.behaviour import Behaviour, Generation, NameRule
+from kubelab.builtin.build import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import configs as schemas

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.builtin.build import built_in
-from kubelab.builtin.pod_defaults import filled
-from kubelab.model.behaviour import Behaviour, Generation, NameRule
-from kubelab.model.definition import definitions_of_crd
+from kubelab.builtin.build import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule, definitions_of_crd
 from kubelab.model.failure import bad_request
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause

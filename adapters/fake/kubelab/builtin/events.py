@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.builtin.build import built_in
-from kubelab.model.behaviour import Behaviour, Generation
+from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import EVENT

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.builtin.build import built_in
-from kubelab.builtin.pod_defaults import filled, pod_spec
-from kubelab.model.behaviour import Behaviour, Generation
+from kubelab.builtin.build import built_in, filled, pod_spec
+from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import pods as schemas
 from purekube.schema.causes import forbidden_value, required

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.builtin.build import built_in
-from kubelab.builtin.pod_defaults import filled
-from kubelab.model.behaviour import Behaviour, Generation, NameRule
+from kubelab.builtin.build import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.resources import RBAC_GROUP
 from purekube.schema.builtin import rbac as schemas

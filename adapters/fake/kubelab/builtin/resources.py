@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from kubelab.access.review_kinds import review_resources
+from kubelab.access.authorization import review_resources
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.events import CORE_EVENT, core_event_of, new_event_of
 from kubelab.lifecycle.namespaces import NAMESPACES

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kubelab.builtin.build import REPLICAS, built_in
-from kubelab.builtin.pod_defaults import filled, pod_template
+from kubelab.builtin.build import REPLICAS, built_in, filled, pod_template
 from kubelab.builtin.pods import check_pod_spec
-from kubelab.model.behaviour import Behaviour, Generation
+from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import workloads as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required

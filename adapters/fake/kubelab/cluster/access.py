@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from kubelab.access.audit import AuditEntry, AuditLog
-from kubelab.cluster.errors import KubelabError
+from kubelab.cluster.definitions import KubelabError
 from kubelab.http.certificates import Certificates
 from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN, Caller

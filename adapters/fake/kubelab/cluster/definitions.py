@@ -7,12 +7,30 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from kubelab.cluster.errors import KubelabError
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+
+
+class KubelabError(Exception):
+    """The error that the laboratory cannot start, with what to do.
+
+    `option` is the option to blame, such as `simulate`; `is_misuse`: the options themselves are wrong.
+    """
+
+    def __init__(self, text: str, *, option: str = "", is_misuse: bool = False) -> None:
+        super().__init__(f"{option} {text}" if option else text)
+        self.text = text
+        self.option = option
+        self.is_misuse = is_misuse
+
+    @property
+    def as_flag(self) -> str:
+        """The message for the command line."""
+        return f"--{self.option.replace('_', '-')} {self.text}" if self.option else self.text
+
 
 Definition: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """A manifest, a YAML file of manifests, or a folder of such files."""

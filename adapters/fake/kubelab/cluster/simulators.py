@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import anyio
 import anyio.lowlevel
 
-from kubelab.cluster.errors import KubelabError
+from kubelab.cluster.definitions import KubelabError
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import FluxSimulator

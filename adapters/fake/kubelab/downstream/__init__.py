@@ -17,10 +17,8 @@ from kubelab.downstream.behaviour import (
     WorkflowStep,
     WorkloadBehaviour,
 )
-from kubelab.downstream.catalogue import CONTROLLERS
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.run import run
-from kubelab.downstream.simulator import DownstreamSimulator
+from kubelab.downstream.simulator import CONTROLLERS, DownstreamSimulator, run
 from kubelab.downstream.workflow_nodes import resume_patch
 
 __all__ = [

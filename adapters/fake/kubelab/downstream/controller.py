@@ -1,9 +1,4 @@
-"""A simulated downstream controller: a pass over what it observes of one object.
-
-A pass is level-triggered: it may begin at any time and as often as needed, and has the same effect until something
-changes or is due. Processes outside the API server (pods, uploads, a volume being cut) are the controller's memory of
-the object, which the simulator keeps between passes.
-"""
+"""A simulated downstream controller: a pass over what it observes of one object."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -11,9 +6,9 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamBehaviour
-from kubelab.simulation.effects import PassStep, Question, SimulatedPatch
-from kubelab.simulation.patches import merge_diff
+from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.simulation.effects import PassStep, Question, SimulatedPatch, merge_diff
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.timestamps import format_time
 
@@ -175,3 +170,40 @@ def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[st
 def uid_of(manifest: Manifest) -> str:
     """Return the uid of an object; empty if it has none."""
     return str(metadata(manifest).get("uid", ""))
+
+
+@attrs.frozen
+class Attempt:
+    """A running attempt. It ends at `until`; a stalled one has no end."""
+
+    outcome: DownstreamOutcome
+    began: datetime
+    until: datetime | None
+    rule: DownstreamRule | None = None
+
+    def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
+        """Return the rules that are used up after this attempt: `used`, and its own."""
+        return used if self.rule is None else (*used, self.rule)
+
+
+def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
+    """Begin an attempt at the object, which takes `seconds` unless its outcome has a duration."""
+    rule = view.behaviour.choose(view.ref, used)
+    outcome = rule.outcome if rule is not None else DownstreamOutcome()
+    takes = outcome.seconds if outcome.seconds is not None else seconds
+    until = None if outcome.ending is Ending.STALL else view.at(takes)
+    return Attempt(outcome, view.now, until, rule)
+
+
+def released(view: ObjectView, attempt: Attempt) -> bool:
+    """Report whether a stalled attempt must be decided again, because its rule was removed."""
+    return attempt.until is None and attempt.rule not in view.behaviour.rules
+
+
+def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
+    """Return the refusal of a pod with that account; empty if the account exists. `default` always exists."""
+    name, space = str(account or "default"), view.ref.namespace
+    if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
+        return ""
+    missing = f'serviceaccount "{name}" not found'
+    return f'pods "{pod}" is forbidden: error looking up service account {space}/{name}: {missing}'

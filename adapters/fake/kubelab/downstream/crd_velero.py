@@ -3,18 +3,20 @@
 from typing import Any, Final
 
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
-from kubelab.downstream.schema import LABEL_SELECTOR, nullable, object_schema
-from kubelab.simulation.definitions import definition
 from kubelab.simulation.schema import (
     BOOLEAN,
     DATE_TIME,
     INTEGER,
+    LABEL_SELECTOR,
     STRING,
     STRINGS,
     TEXT_MAP,
     JsonSchema,
+    definition,
     enum,
     items,
+    nullable,
+    object_schema,
     record,
 )
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE

@@ -11,17 +11,18 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.accounts import account_refusal
-from kubelab.downstream.attempts import begin, released
 from kubelab.downstream.behaviour import DownstreamRule, Ending
 from kubelab.downstream.controller import (
     NOTHING,
     DownstreamController,
     ObjectView,
     PassResult,
+    account_refusal,
+    begin,
     change,
     earliest,
     moment_of,
+    released,
     with_condition,
 )
 from kubelab.downstream.job_pods import JobPod, created, deleted, job_event, pod_name, write_waiting_reason

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.attempts import Attempt
-from kubelab.downstream.controller import ObjectView, uid_of
+from kubelab.downstream.controller import Attempt, ObjectView, uid_of
 from kubelab.simulation.effects import PassStep, PostEvent, SimulatedCreate, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import POD

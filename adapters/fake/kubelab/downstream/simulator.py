@@ -1,17 +1,40 @@
-"""All simulated downstream controllers together, on one API."""
+"""All simulated downstream controllers together, by the names under which they are chosen, on any API server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from kubelab.downstream.behaviour import DownstreamBehaviour
-from kubelab.downstream.catalogue import CONTROLLERS
 from kubelab.downstream.controller import DownstreamController, ObjectView, PassResult, WipeMemories, earliest, uid_of
+from kubelab.downstream.job import JOB_CONTROLLER
+from kubelab.downstream.provisioners import ADDRESSES, VOLUME_PROVISIONER
+from kubelab.downstream.snapshot import SNAPSHOT_CONTROLLER
+from kubelab.downstream.velero import VELERO
+from kubelab.downstream.volsync import VOLSYNC
+from kubelab.downstream.workflow import WORKFLOW_CONTROLLER
+from kubelab.downstream.workloads import WORKLOADS
 from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
 from kubelab.simulation.queue import FailureBackoff
+from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import ControllerPass, Simulator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.ports import KubeApi
+from purekube.ports import Clock, KubeApi
+
+CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProxyType(
+    {
+        "velero": (VELERO,),
+        "workflow": (WORKFLOW_CONTROLLER,),
+        "job": (JOB_CONTROLLER,),
+        "volsync": (VOLSYNC,),
+        "snapshot": (SNAPSHOT_CONTROLLER, VOLUME_PROVISIONER),
+        "workloads": (*WORKLOADS, *ADDRESSES),
+    }
+)
+"""The controllers by name.
+
+`snapshot` includes the provisioner: a snapshot needs a bound claim, and a restore makes one.
+"""
 
 
 class DownstreamSimulator(Simulator):
@@ -122,3 +145,12 @@ def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
     error = next((result.error for result in reversed(results) if result.error), "")
     seconds = None if due is None else (due - now).total_seconds()
     return ControllerResult(requeue_after=seconds, interval=work is None, error=error)
+
+
+async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
+    """Simulate until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+
+    Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
+    waited for.
+    """
+    await run_simulator(api, clock, simulator or DownstreamSimulator(api))

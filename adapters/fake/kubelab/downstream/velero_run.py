@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.attempts import Attempt, begin, released
 from kubelab.downstream.behaviour import DownstreamRule, Ending
-from kubelab.downstream.controller import ObjectView, PassResult, change, earliest
+from kubelab.downstream.controller import Attempt, ObjectView, PassResult, begin, change, earliest, released
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import Kind, Manifest
 

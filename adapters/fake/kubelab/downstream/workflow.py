@@ -10,14 +10,15 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.accounts import account_refusal
-from kubelab.downstream.attempts import Attempt, begin
 from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending, WorkflowStep
 from kubelab.downstream.controller import (
     NOTHING,
+    Attempt,
     DownstreamController,
     ObjectView,
     PassResult,
+    account_refusal,
+    begin,
     change,
     earliest,
     moment_of,

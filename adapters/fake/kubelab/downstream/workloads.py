@@ -10,20 +10,78 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from kubelab.downstream.attempts import begin, released
+from kubelab.downstream.behaviour import DownstreamRule, Ending
 from kubelab.downstream.controller import (
     NOTHING,
+    Attempt,
     DownstreamController,
     ObjectView,
     PassResult,
+    begin,
     change,
     earliest,
+    released,
     with_condition,
 )
 from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
-from kubelab.downstream.rollout import Pods, Rollout
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import content_hash, metadata
+
+
+@attrs.frozen
+class Pods:
+    """Counts of pods. `ready` are ready pods of the newest template, `left` remaining pods of earlier ones."""
+
+    want: int
+    updated: int
+    ready: int
+    left: int
+
+    @property
+    def done(self) -> bool:
+        """True if the rollout is complete."""
+        return self.ready == self.want and not self.left
+
+
+@attrs.frozen
+class Rollout:
+    """The memory of a workload: the observed generation, and the rollout to its template.
+
+    `before` pods of another template were ready when it began. One pod after the other becomes ready, each after
+    `seconds`, and replaces one of these. Pods of an attempt that fails or stalls are created and never become ready.
+    """
+
+    generation: int
+    template: str
+    before: int
+    want: int
+    began: datetime
+    seconds: float
+    attempt: Attempt
+    used: tuple[DownstreamRule, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Report whether the rollout's pods become ready."""
+        return self.attempt.outcome.ending is Ending.SUCCEED
+
+    def at(self, now: datetime) -> Pods:
+        """Return the counts of pods at a time."""
+        passed = (now - self.began).total_seconds()
+        steps = self.want if self.seconds <= 0 else int((passed + 1e-6) / self.seconds)
+        done = max(0, min(self.want, steps)) if self.works else 0
+        left = self.before if done == 0 and self.want > 0 else max(0, self.before - done)
+        if done == self.want:
+            left = 0
+        return Pods(self.want, min(self.want, done + 1), done, left)
+
+    def next_step(self, now: datetime) -> datetime | None:
+        """Return when the next pod becomes ready; None if no more will."""
+        pods = self.at(now)
+        if pods.done or not self.works:
+            return None
+        return self.began + timedelta(seconds=self.seconds * (pods.ready + 1))
+
 
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")

@@ -14,8 +14,7 @@ from kubelab.flux.behaviour import (
 )
 from kubelab.flux.crds import flux_crds
 from kubelab.flux.helm_storage import Workload
-from kubelab.flux.run import run
-from kubelab.flux.simulator import FluxSimulator
+from kubelab.flux.simulator import FluxSimulator, run
 
 __all__ = [
     "Action",

@@ -12,6 +12,7 @@ from typing import Final
 
 from kubelab.flux.conditions import READY, condition
 from kubelab.flux.draft import REQUESTED_AT, Draft
+from kubelab.flux.helm_actions import uninstall
 from kubelab.flux.helm_inputs import (
     InputUnavailable,
     compose_values,
@@ -21,9 +22,7 @@ from kubelab.flux.helm_inputs import (
     unready_dependency,
 )
 from kubelab.flux.helm_release import release
-from kubelab.flux.helm_removal import uninstall
-from kubelab.flux.helm_request import Chart, HelmRequest, HelmValues
-from kubelab.flux.helm_spec import HelmSpec
+from kubelab.flux.helm_spec import Chart, HelmRequest, HelmSpec, HelmValues
 from kubelab.flux.questions import can_impersonate
 from kubelab.simulation.effects import (
     REQUEUE,

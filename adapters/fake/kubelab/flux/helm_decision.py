@@ -8,8 +8,13 @@ import attrs
 
 from kubelab.flux.behaviour import Action
 from kubelab.flux.conditions import DRIFTED, RELEASED, REMEDIATED, condition, status_of
-from kubelab.flux.helm_request import HelmRequest, summarize_release
-from kubelab.flux.helm_spec import active_remediation, active_retry_interval, remediation_for
+from kubelab.flux.helm_spec import (
+    HelmRequest,
+    active_remediation,
+    active_retry_interval,
+    remediation_for,
+    summarize_release,
+)
 from kubelab.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from kubelab.flux.questions import find_drift
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release

@@ -8,11 +8,9 @@ from typing import Final, assert_never
 
 from kubelab.flux.behaviour import Action
 from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
-from kubelab.flux.helm_actions import install, rollback, run_test, upgrade
+from kubelab.flux.helm_actions import install, rollback, run_test, uninstall_remediation, unlock, upgrade
 from kubelab.flux.helm_decision import HelmReleaseState, Next, NoAction, Stop, choose, determine
-from kubelab.flux.helm_removal import uninstall_remediation, unlock
-from kubelab.flux.helm_request import HelmRequest, summarize_release
-from kubelab.flux.helm_spec import active_remediation, active_retry_interval
+from kubelab.flux.helm_spec import HelmRequest, active_remediation, active_retry_interval, summarize_release
 from kubelab.flux.history import full_name
 from kubelab.flux.questions import correct_drift, find_drift
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal

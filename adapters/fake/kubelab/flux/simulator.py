@@ -1,21 +1,57 @@
-"""The simulated Flux as a whole: source-controller and helm-controller on one API."""
+"""The simulated Flux as a whole: source-controller and helm-controller on any API server."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from kubelab.flux.behaviour import FluxBehaviour
+from kubelab.flux.helm import HELM_CONTROLLER, reconcile_helm_release
 from kubelab.flux.helm_storage import HelmStorage, Workload
-from kubelab.flux.machines import field_manager_of, reconcile
 from kubelab.flux.questions import CanImpersonate, CorrectDrift, Decide, FindDrift, LoadReleases, Pull, StoreReleases
 from kubelab.flux.script import Script
+from kubelab.flux.source import (
+    SOURCE_CONTROLLER,
+    reconcile_helm_chart,
+    reconcile_helm_repository,
+    reconcile_oci_repository,
+)
 from kubelab.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, FluxObjects, triggered
-from kubelab.simulation.effects import Question
-from kubelab.simulation.queue import FailureBackoff
+from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
+from kubelab.simulation.queue import FailureBackoff, Together, in_turn
+from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import ControllerPass, Simulator
-from kubelab.simulation.workers import Together, in_turn
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.ports import KubeApi
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.ports import Clock, KubeApi
+
+_SOURCES: Final = {
+    OCI_REPOSITORY: reconcile_oci_repository,
+    HELM_REPOSITORY: reconcile_helm_repository,
+    HELM_CHART: reconcile_helm_chart,
+}
+
+
+def field_manager_of(ref: ObjectRef) -> str:
+    """Return the field manager of the controller of an object."""
+    return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
+
+
+def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
+    """Run a pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
+    manifest = yield from get_object(ref)
+    if manifest is None:
+        return ControllerResult()
+    if ref.kind != HELM_RELEASE:
+        return (yield from _SOURCES[ref.kind](manifest, now, events=behaviour.events))
+    return (
+        yield from reconcile_helm_release(
+            manifest,
+            now,
+            dependency_requeue=behaviour.dependency_requeue_seconds,
+            ready_stuck_unknown=behaviour.ready_stuck_unknown,
+            events=behaviour.events,
+        )
+    )
 
 
 class FluxSimulator(Simulator):
@@ -91,3 +127,12 @@ class FluxSimulator(Simulator):
     def _mirrors(self) -> bool:
         """True if Helm's storage is mirrored into Secrets."""
         return self.behaviour.release_secrets
+
+
+async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
+    """Simulate Flux until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+
+    Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
+    waited for.
+    """
+    await run_simulator(api, clock, simulator or FluxSimulator(api))

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from ipaddress import ip_address
 from typing import Any, Final
 
+import attrs
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -11,9 +13,17 @@ from starlette.types import Receive, Scope, Send
 
 from kubelab.access.impersonation import Identity, impersonated
 from kubelab.http import discovery
-from kubelab.http.answers import compressed, document, failed, shown, warn
-from kubelab.http.conversions import converted
-from kubelab.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
+from kubelab.http.answers import (
+    AcceptedForm,
+    AnswerForm,
+    compressed,
+    document,
+    failed,
+    shown,
+    wanted_form,
+    wants_gzip,
+    warn,
+)
 from kubelab.http.objects import OBJECT_FORMS, answer, include_object, read_body, wants_watch, watch_timeout
 from kubelab.http.openapi import (
     OPENAPI_V2_ACCEPTED,
@@ -23,16 +33,83 @@ from kubelab.http.openapi import (
     openapi_v3,
     openapi_v3_index,
 )
-from kubelab.http.origins import refuse_web_pages
-from kubelab.http.paths import ResourcePath, parse_path
 from kubelab.http.watches import send_watch
-from kubelab.http.webhook_calls import Services
+from kubelab.http.webhook_calls import Services, converted
 from kubelab.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
 from kubelab.model.records import decode, encode
 from kubelab.server import ApiServer
-from kubelab.storage.queries import list_options
+from kubelab.storage.listing import list_options
 from kubelab.storage.watch_stream import Line
+
+_NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+
+
+@attrs.frozen
+class ResourcePath:
+    """The parts of a path. An empty `plural` means the discovery document of the group and version."""
+
+    group: str
+    version: str
+    plural: str = ""
+    namespace: str | None = None
+    name: str = ""
+    subresource: str = ""
+
+
+def parse_path(path: str) -> ResourcePath | None:
+    """Parse a path under `/api` or `/apis`; return None for any other path."""
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["api", version, *rest]:
+            return _resource("", version, rest)
+        case ["apis", group, version, *rest]:
+            return _resource(group, version, rest)
+        case _:
+            return None
+
+
+def _resource(group: str, version: str, rest: list[str]) -> ResourcePath | None:
+    match rest:
+        case []:
+            return ResourcePath(group, version)
+        case ["namespaces", name, subresource] if not group and subresource in _NAMESPACE_SUBRESOURCES:
+            return ResourcePath(group, version, "namespaces", None, name, subresource)
+        case ["namespaces", namespace, plural, *names] if len(names) <= 2:
+            return ResourcePath(group, version, plural, namespace, *names)
+        case [plural, *names] if len(names) <= 2:
+            return ResourcePath(group, version, plural, None, *names)
+        case _:
+            return None
+
+
+def refuse_web_pages(request: Request) -> None:
+    """Raise ApiFailure 403 for a request of another origin, or to a Host that is neither an address nor localhost."""
+    host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
+    if origin and origin.partition("://")[2] != host:
+        raise _refused(f"a request from {origin} is taken with a token only")
+    if not _is_local(_name(host)):
+        raise _refused(f"Host {host}: without a token only addresses and localhost are answered")
+
+
+def _name(host: str) -> str:
+    name, _, port = host.rpartition(":")
+    return (name if port.isdecimal() else host).strip("[]")
+
+
+def _is_local(name: str) -> bool:
+    if name in ("", "localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _refused(message: str) -> ApiFailure:
+    return ApiFailure(403, "Forbidden", message)
+
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
 """Paths that are answered without a token, including all paths below them."""

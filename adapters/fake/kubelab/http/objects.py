@@ -8,21 +8,17 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kubelab.access.review_kinds import REVIEWS
+from kubelab.access.authorization import REVIEWS
 from kubelab.http import webhooks
-from kubelab.http.answers import list_answer, object_answer
+from kubelab.http.answers import AcceptedForm, AnswerForm, list_answer, media_type, object_answer, wanted_form
 from kubelab.http.bodies import DecodedBody, check_size, inflate, read_json, read_yaml
-from kubelab.http.conversions import converted
-from kubelab.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
-from kubelab.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
-from kubelab.http.protobuf.messages import decode_object
-from kubelab.http.webhook_calls import Services
-from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
+from kubelab.http.protobuf import CONTENT_TYPE as PROTOBUF
+from kubelab.http.protobuf import decode_object
+from kubelab.http.webhook_calls import Services, converted
+from kubelab.model.calls import Caller, DeleteOptions, FieldValidation, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
-from kubelab.model.requests import FieldValidation
 from kubelab.server import ApiServer
-from kubelab.storage.listing import ListOptions
-from kubelab.storage.queries import flag, list_options
+from kubelab.storage.listing import ListOptions, flag, list_options
 from kubelab.writes.deletion import delete_options
 from kubelab.writes.options import write_options
 from kubelab.writes.writer import WriteCall

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kubelab.http.protobuf.wire import text_field
+from kubelab.http.protobuf import text_field
 from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.failure import not_served
 from kubelab.model.records import encode

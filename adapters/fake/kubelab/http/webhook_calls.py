@@ -1,13 +1,19 @@
-"""Calls of webhooks over HTTPS."""
+"""Calls of webhooks over HTTPS, and requests that need conversion: try, fetch the missing conversions, try again."""
 
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from uuid import uuid4
 
-from kubelab.model.webhook_client import WebhookClient
+from anyio import to_thread
+
+from kubelab.model.conversion import ConversionAnswers, ConversionNeeded, WebhookClient, failed
+from kubelab.model.failure import internal
+from kubelab.model.records import encode
+from kubelab.server import ApiServer
 
 Services = Mapping[tuple[str, str], str]
 """The base URL of each in-cluster service, by (namespace, name)."""
@@ -59,3 +65,35 @@ def _address(webhook: WebhookClient, services: Services) -> str:
         namespace, name = webhook.service
         raise ValueError(f'service "{name}" in namespace "{namespace}" is not known to this API server')
     return base.rstrip("/") + "/" + webhook.url.partition("/")[2]
+
+
+_ROUNDS = 50
+"""The most retries: more than a kind has versions, because an apply compares its fields in each version."""
+
+T = TypeVar("T")
+
+
+async def converted(
+    server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
+) -> T:
+    """Return the result of `act`, once all conversions that it needs have been fetched.
+
+    `act` changes nothing before that. Raises ApiFailure.
+    """
+    known = ConversionAnswers() if answers is None else answers
+    for _ in range(_ROUNDS):
+        try:
+            with server.conversions.answered_by(known):
+                return act()
+        except ConversionNeeded as need:
+            await _ask(need, known, services)
+    raise internal("the objects changed each time while their conversion was asked for")
+
+
+async def _ask(need: ConversionNeeded, answers: ConversionAnswers, services: Services) -> None:
+    uid = str(uuid4())
+    try:
+        answer = await to_thread.run_sync(post, need.webhook.client, encode(need.review(uid)), services)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise failed(need.objects[0], f"{type(error).__name__}: {error}") from error
+    answers.learn(need, answer, uid)

@@ -11,16 +11,14 @@ from anyio import to_thread
 
 from kubelab.admission.request import AdmissionAttributes
 from kubelab.admission.webhooks import Webhook, denial, patch_of, unreachable
-from kubelab.http.conversions import converted
-from kubelab.http.webhook_calls import Services, post
-from kubelab.model.calls import Caller, DeleteOptions, RequestTarget
+from kubelab.http.webhook_calls import Services, converted, post
+from kubelab.model.calls import Caller, DeleteOptions, Reply, RequestTarget
 from kubelab.model.conversion import ConversionAnswers
 from kubelab.model.failure import ApiFailure, internal
 from kubelab.model.records import Record, encode
-from kubelab.model.replies import Reply
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
-from kubelab.storage.selection import selection_of
+from kubelab.storage.streams import selection_of
 from kubelab.writes.writer import Prepared, WriteCall
 
 _ATTEMPTS = 5

@@ -11,10 +11,9 @@ from typing import Any, Final, Protocol
 from kubelab.lifecycle.garbage_collector import Collector, Node
 from kubelab.lifecycle.namespaces import NAMESPACES, Namespaces
 from kubelab.lifecycle.registry import ResourceRegistry
-from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, WriteOptions
+from kubelab.model.calls import Caller, DeleteOptions, Reply, RequestTarget, WriteOptions
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import Record
-from kubelab.model.replies import Reply
 from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from purekube.ports import PatchType

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.model.calls import RequestTarget
+from kubelab.model.calls import RequestTarget, WriteOutcome
 from kubelab.model.failure import ApiFailure, forbidden, namespace_terminating, not_found
 from kubelab.model.records import GroupResource, StoredChange
-from kubelab.model.requests import WriteOutcome
 from kubelab.storage.store import Store
 from purekube.apimachinery.manifest import get_path
 

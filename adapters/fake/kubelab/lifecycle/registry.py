@@ -1,9 +1,18 @@
-"""The served resources: the built-in ones and, from the moment a CRD is written, those it declares."""
+"""The served resources: the built-in ones, and those of CRDs from the moment one is written until it is gone."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
-from kubelab.model.failure import not_served
-from kubelab.model.resources import ServedResource
+from kubelab.model.calls import RequestTarget
+from kubelab.model.conversion import Conversions
+from kubelab.model.failure import forbidden, not_served
+from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
+from kubelab.model.resources import ServedResource, resources_of_crd
+from kubelab.storage.store import Store
+from kubelab.storage.streams import WatchStreams
+from purekube.apimachinery.timestamps import format_time
+from purekube.schema.node import SchemaError
 
 
 class ResourceRegistry:
@@ -46,3 +55,204 @@ class ResourceRegistry:
     def of_group(self, group: str, plural: str) -> list[ServedResource]:
         """Return every served version of one resource."""
         return [resource for resource in self if (resource.group, resource.plural) == (group, plural)]
+
+
+DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that holds a CRD until its objects are gone."""
+
+
+def admit(store: Store, target: RequestTarget) -> None:
+    """Raise ApiFailure 403 for a create of an object whose CRD is being deleted."""
+    resource = target.resource
+    record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))
+    if record is not None and record.deleting:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(resource.group, resource.plural, target.name, why)
+
+
+def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the CRD after its deletion request: with a finalizer, and Terminating as pending."""
+    finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
+    meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
+    message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    return _terminating({**crd, "metadata": meta}, now, "InstanceDeletionPending", message)
+
+
+def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the CRD while its objects are being deleted."""
+    return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+
+
+def _terminating(crd: Mapping[str, Any], now: datetime, reason: str, message: str) -> dict[str, Any]:
+    status = crd.get("status") or {}
+    conditions = status.get("conditions") or ()
+    since = next(
+        (condition["lastTransitionTime"] for condition in conditions if condition["type"] == "Terminating"),
+        format_time(now),
+    )
+    termination = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+    others = [condition for condition in conditions if condition["type"] != "Terminating"]
+    return {**crd, "status": {**status, "conditions": [*others, termination]}}
+
+
+DeleteAll = Callable[[ServedResource], None]
+"""A function that deletes every object of a resource, as a client would."""
+
+
+class CustomDefinitions:
+    """The synchronization of the registry with the CRD objects in the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: ResourceRegistry,
+        streams: WatchStreams,
+        conversions: Conversions,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._streams = streams
+        self._conversions = conversions
+        self._now = now
+        self._generations: dict[str, tuple[str, int]] = {}
+        self._touched: dict[str, None] = {}
+        self._dying: dict[GroupResource, str] = {}
+        store.observe(self._on_change)
+
+    def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
+        """Update what is served after a write at `where`: a CRD, or an object whose CRD is being deleted."""
+        while self._touched:
+            name, _ = self._touched.popitem()
+            self._sync(name, delete_all)
+        if where in self._dying:
+            self._finish(where)
+
+    def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        record = change.after or change.before
+        if where == DEFINITIONS and record is not None:
+            self._touched[record.key[1]] = None
+
+    def _sync(self, name: str, delete_all: DeleteAll) -> None:
+        record = self._store.get(DEFINITIONS, ("", name))
+        if record is None:
+            self._withdraw(name)
+        elif record.deleting:
+            self._bury(record, delete_all)
+        else:
+            self._serve(record)
+
+    def _serve(self, record: Record) -> None:
+        crd = record.object()
+        generation = (record.uid, crd["metadata"].get("generation", 1))
+        self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot may restore it
+        if self._generations.get(record.key[1]) == generation:
+            return
+        known = record.key[1] in self._generations
+        where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        resources, problem = _compiled(crd, self._conversions)
+        for resource in self._registry.of_group(*where):
+            self._registry.remove(resource)
+        for resource in resources:
+            self._registry.add(resource)
+        if known:
+            self._streams.end(where)
+        self._generations[record.key[1]] = generation
+        self._store.put(DEFINITIONS, _established(crd, format_time(self._now()), problem))
+
+    def _bury(self, record: Record, delete_all: DeleteAll) -> None:
+        spec = record.object()["spec"]
+        where = (spec["group"], spec["names"]["plural"])
+        if where in self._dying:
+            return
+        self._dying[where] = record.key[1]
+        self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
+        for resource in self._registry.of_group(*where)[:1]:
+            delete_all(resource.as_stored())
+        if where in self._dying:  # the deletes call `settle`, too, and may have finished it
+            self._finish(where)
+
+    def _finish(self, where: GroupResource) -> None:
+        """Remove a CRD that is being deleted once its last object is gone."""
+        key: ObjectKey = ("", self._dying[where])
+        record = self._store.get(DEFINITIONS, key)
+        if record is None or self._store.count(where):
+            return
+        del self._dying[where]
+        left = [name for name in record.finalizers if name != CLEANUP]
+        if left:
+            manifest = record.object()
+            self._store.put(DEFINITIONS, {**manifest, "metadata": {**manifest["metadata"], "finalizers": left}})
+        else:
+            self._store.remove(DEFINITIONS, key)
+            self._withdraw(key[1])
+
+    def _withdraw(self, name: str) -> None:
+        """Stop serving a CRD that is gone: its watches end, its paths answer 404 (W-20)."""
+        self._generations.pop(name, None)
+        plural, _, group = name.partition(".")
+        for resource in self._registry.of_group(group, plural):
+            self._registry.remove(resource)
+        for record in list(self._store.scan((group, plural))):
+            self._store.remove((group, plural), record.key)
+        self._streams.end((group, plural))
+        self._store.drop((group, plural))
+
+
+def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
+    """Return the resources that a CRD serves; none, and the reason, if its valid schema turns out to be unusable.
+
+    A schema can be any JSON that a client sends: none may crash the server.
+    """
+    try:
+        return resources_of_crd(crd, conversions), ""
+    except (SchemaError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return (), f"the schema cannot be used: {error}"
+
+
+def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
+    """Return the CRD with the status that its controllers write: named and, without a `problem`, established."""
+    spec, status = crd["spec"], crd.get("status") or {}
+    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    stored = status.get("storedVersions") or []
+    return {
+        **crd,
+        "status": {
+            **status,
+            "acceptedNames": spec["names"],
+            "conditions": _conditions(status.get("conditions") or (), now, problem),
+            "storedVersions": [*stored, *([] if storage in stored else [storage])],
+        },
+    }
+
+
+def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
+    """Return the current conditions; unchanged ones keep their transition time."""
+    desired = [
+        ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+        ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+    ]
+    if problem:
+        desired = [
+            desired[0],
+            ("Established", "False", "NotAccepted", "the definition is not served"),
+            ("NonStructuralSchema", "True", "Violations", problem),
+        ]
+    times = {(condition.get("type"), condition.get("status")): condition.get("lastTransitionTime") for condition in old}
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": times.get((kind, status)) or now,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in desired
+    ]

@@ -1,13 +1,70 @@
-"""Caller, verb, target and options: the parts of a request that all verbs share."""
+"""Values that pass between the handlers and the server: callers, verbs, options, write requests and answers."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-from kubelab.model.records import ObjectKey
-from kubelab.model.requests import FieldValidation
+from kubelab.model.failure import ApiFailure
+from kubelab.model.records import ObjectKey, Record, decode, encode
 from kubelab.model.resources import ServedResource
+from purekube.schema.node import Schema
+
+
+class FieldValidation(StrEnum):
+    """The treatment of fields that the schema does not declare, in all writes except apply (W-36)."""
+
+    IGNORE = "Ignore"
+    WARN = "Warn"
+    STRICT = "Strict"
+
+
+@attrs.frozen
+class WriteRequest:
+    """A write request without its body.
+
+    `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for cluster-scoped kinds).
+    `manager` is the field manager, already defaulted from the User-Agent (S-53). `now` is RFC 3339 in whole seconds,
+    UTC. `uid` and `generated_name` are what a created object gets; `generated_name` matters only for a body with
+    `generateName` and no name (W-35). With `defers` an object that violates its schema is not refused at once: mutating
+    webhooks are called before it is validated. `settled` means that the live object was validated by the schema of this
+    request and is stored in its form: the parts that the new state shares with it are not validated again.
+    """
+
+    manager: str
+    now: str
+    name: str = ""
+    namespace: str = ""
+    subresource: str = ""
+    force: bool = False
+    field_validation: FieldValidation = FieldValidation.WARN
+    uid: str = ""
+    generated_name: str = ""
+    defers: bool = False
+    settled: bool = False
+
+
+@attrs.frozen
+class WriteOutcome:
+    """The outcome of a write.
+
+    `object` is the object to store; its `resourceVersion` is the live one (absent on create), the store sets the next.
+    `changed` is False for a no-op: `object` then equals the live object in everything, managedFields and times
+    included, and the store writes nothing (S-65). `created` distinguishes 201 from 200. `warnings` are the texts for
+    `Warning: 299` headers. `lacks_status` means that the status in `object` is a default, which readers see and no
+    write has stored: the next write stores it, even if it changes nothing. `refusal` is what is wrong with the object,
+    in a write that defers validation. `schema` is the schema by which it was found valid; None if it was not validated.
+    """
+
+    object: Mapping[str, Any]
+    changed: bool
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+    lacks_status: bool = False
+    refusal: ApiFailure | None = None
+    schema: Schema | None = None
+
 
 FOREGROUND: Final = "foregroundDeletion"
 """The finalizer of an owner that waits until its dependents are deleted (W-32)."""
@@ -106,3 +163,70 @@ class DeleteOptions:
 
 PLAIN_DELETE: Final = DeleteOptions()
 """A delete without preconditions, with the kind's default propagation."""
+
+
+@attrs.frozen
+class Reply:
+    """One object, or the Status of a deletion, as JSON bytes; `warnings` are texts for Warning headers."""
+
+    status: int
+    raw: bytes
+    warnings: tuple[str, ...] = ()
+
+    def object(self) -> dict[str, Any]:
+        """Return a private copy of the answer."""
+        copy: dict[str, Any] = decode(self.raw)
+        return copy
+
+
+@attrs.frozen
+class ListedPage:
+    """The selected records of one page, the resourceVersion of the list, and what is needed to continue it."""
+
+    records: tuple[Record, ...]
+    version: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@attrs.frozen
+class ObjectPage:
+    """A page of objects of one resource."""
+
+    resource: ServedResource
+    page: ListedPage
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the list's own metadata."""
+        meta: dict[str, Any] = {"resourceVersion": str(self.page.version)}
+        if self.page.continue_token or self.resource.custom:
+            meta["continue"] = self.page.continue_token
+        if self.page.remaining is not None:
+            meta["remainingItemCount"] = self.page.remaining
+        return meta
+
+    def raws(self) -> list[bytes]:
+        """Return every object's bytes, in the requested version."""
+        return [self.resource.render(record) for record in self.page.records]
+
+    def objects(self) -> list[Mapping[str, Any]]:
+        """Return private copies of the objects."""
+        return [decode(raw) for raw in self.raws()]
+
+    def raw(self) -> bytes:
+        """Return the whole list object as JSON."""
+        head = encode({"kind": self.resource.list_kind, "apiVersion": self.resource.api_version})[:-1]
+        return b"".join((head, b',"metadata":', encode(self.metadata()), b',"items":[', b",".join(self.raws()), b"]}"))
+
+
+def deleted_status(resource: ServedResource, name: str, uid: str) -> Reply:
+    """Return the Status that answers the deletion of an object (W-31)."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }
+    return Reply(200, encode(body))

@@ -1,9 +1,6 @@
-"""Conversion webhooks of CRDs without I/O: the reviews to send, and what the answers mean.
+"""Conversion between the versions of a custom kind by webhooks, without I/O: reviews to send, and their answers."""
 
-A server inside a process calls a function, at once. An HTTP handler cannot wait in the middle of a write:
-`ConversionNeeded` names the objects to convert, the handler calls the webhook and repeats the request with the answers.
-"""
-
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -13,8 +10,29 @@ import attrs
 
 from kubelab.model.failure import ApiFailure, internal
 from kubelab.model.records import encode
-from kubelab.model.webhook_client import WebhookClient, client_of
+from kubelab.ssa.ownership import UntypedError
 from purekube.apimachinery.errors import StatusCause
+from purekube.schema.node import Schema
+from purekube.schema.prune import apply_defaults, drop_nulls, prune
+
+
+@attrs.frozen
+class WebhookClient:
+    """A URL, or a service (namespace, name) with a path; `ca` is the PEM bundle that signs its certificate."""
+
+    url: str
+    service: tuple[str, str] | None
+    ca: str
+    timeout: float
+
+
+def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
+    """Return the client of a `clientConfig`; `timeout` is in seconds."""
+    service = config.get("service")
+    where = (service["namespace"], service["name"]) if service else None
+    path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
+    return WebhookClient(config.get("url") or path, where, b64decode(config.get("caBundle") or "").decode(), timeout)
+
 
 Manifest = Mapping[str, Any]
 
@@ -257,3 +275,53 @@ def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]
     metadata = converted["metadata"]
     kept = {key: metadata[key] for key in _FREE if metadata.get(key) is not None}
     return {**converted, "metadata": {**meta, **kept}}
+
+
+@attrs.frozen(eq=False)
+class KindVersions:
+    """The schemas of every declared version by apiVersion, served or not; objects are stored in `storage`.
+
+    Without a `webhook` a conversion changes nothing except the apiVersion.
+    """
+
+    schemas: Mapping[str, Schema] = attrs.field(repr=False)
+    storage: str
+    webhook: ConversionWebhook | None
+    conversions: Conversions = attrs.field(repr=False)
+
+    def convert(self, manifest: Manifest, api_version: str) -> Manifest:
+        """Return `manifest` in another version, without fields unknown there. Raises ApiFailure, ConversionNeeded."""
+        if manifest["apiVersion"] == api_version:
+            return manifest
+        pruned, _ = self._known(manifest, api_version)
+        known: Manifest = drop_nulls(self.schemas[api_version], pruned)
+        return known
+
+    def typed(self, manifest: Manifest, api_version: str) -> Manifest:
+        """Convert for comparing ownership: as `convert`, but raise UntypedError for fields unknown in `api_version`."""
+        if manifest["apiVersion"] == api_version:
+            return manifest
+        known, unknown = self._known(manifest, api_version)
+        if unknown:
+            raise UntypedError(f".{unknown[0]}: field not declared in schema")
+        return known
+
+    def _known(self, manifest: Manifest, api_version: str) -> tuple[Manifest, tuple[str, ...]]:
+        given = manifest["apiVersion"]
+        for version, word in ((api_version, "to"), (given, "from")):
+            if version not in self.schemas:
+                raise internal(f"request to convert CR {word} an invalid group/version: {version}")
+        if self.webhook is None or len(manifest) == 2:  # kube-apiserver sends no empty object to the webhook
+            converted: Manifest = {**manifest, "apiVersion": api_version}
+        else:
+            converted = self.conversions.convert(self.webhook, manifest, api_version)
+        return prune(self.schemas[api_version], dict(converted))
+
+    def read(self, stored: Manifest, api_version: str) -> Manifest:
+        """Return a stored object in a version, with the defaults of the version in which it is stored."""
+        schema = self.schemas.get(stored["apiVersion"])
+        return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
+
+    def written(self, manifest: Manifest) -> Manifest:
+        """Return an object in the version in which it is stored."""
+        return self.convert(manifest, self.storage)

@@ -1,14 +1,28 @@
-"""Refusals of the API server: one exception, rendered over HTTP as a `Status` object.
-
-Messages, reasons and details are kube-apiserver's, since clients tell failures apart by them: a 409 with
-`FieldManagerConflict` causes is a conflict of ownership, one without causes is a stale write (S-77), a 500 that begins
-with "failed to create typed patch object" is the caller's mistake (S-15).
-"""
+"""Refusals of the API server: one exception, a `Status` object over HTTP, the core's error in process."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
+
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unauthorized,
+    Unavailable,
+)
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import SECRET
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -182,3 +196,54 @@ def too_large(message: str) -> ApiFailure:
 def internal(message: str) -> ApiFailure:
     """Build the 500 without a reason that kube-apiserver sends when its storage or merge refuses (S-15, W-37)."""
     return ApiFailure(500, "", message)
+
+
+_CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: request is too large")
+"""The beginnings of messages of 500s that a retry cannot cure, only another content (S-15, W-37)."""
+
+
+def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
+    """Translate `failure` into the core's error. `asked` describes the request, `kind` its object."""
+    said = f"{asked}: {failure.message}"
+    match failure.status:
+        case 401:
+            return Unauthorized(said)
+        case 403:
+            terminating = any(cause.reason == "NamespaceTerminating" for cause in failure.causes)
+            return Forbidden(said, namespace_terminating=terminating)
+        case 404:
+            return KindMissing(said) if failure.plain or not (failure.details or {}).get("name") else NotFound(said)
+        case 409:
+            return _conflict(failure, said)
+        case 410:
+            return Expired(said)
+        case 400 | 413 | 422:
+            return _invalid(failure, said, asked, kind)
+        case 500 if failure.message.startswith(_CONTENT_ERRORS):
+            return _invalid(failure, said, asked, kind)
+        case 408 | 429 | 500 | 502 | 503 | 504:
+            return Unavailable(said, retry_after=failure.retry_after, status=failure.status)
+        case _:
+            return Permanent(said, status=failure.status)
+
+
+def _conflict(failure: ApiFailure, said: str) -> OperatorError:
+    if failure.reason == "AlreadyExists":
+        return AlreadyExists(said)
+    owned = tuple(_field_conflict(cause) for cause in failure.causes if cause.reason == "FieldManagerConflict")
+    return Conflict(said, owned) if owned else Stale(said)
+
+
+def _field_conflict(cause: FailureCause) -> FieldConflict:
+    """Parse the manager out of the message: `conflict with "helm" with subresource "status" using v1` (S-79)."""
+    quoted = cause.message.removeprefix('conflict with "')
+    return FieldConflict(quoted.partition('"')[0], cause.field, cause.message)
+
+
+def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
+    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
+    if kind != SECRET:
+        return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
+    fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"
+    hidden = tuple(StatusCause(cause.field, "refused (value withheld)", cause.reason) for cause in failure.causes)
+    return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)

@@ -1,22 +1,66 @@
-"""Simulated controllers against any API server: they list, watch and work until cancelled.
+"""Simulated controllers against any API server: list, watch and work until cancelled, as client-go's Reflector does."""
 
-asyncio is imported only when `run_simulator` is called: simulations on a virtual clock use the simulators without an
-event loop.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol
 
 import attrs
 
-from kubelab.simulation.reflector import reflect
 from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.errors import Expired, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ref_of
 from purekube.ports import Clock, KubeApi, WatchEvent, WatchEventType
 
 if TYPE_CHECKING:
     import asyncio
+
+
+class ReflectorTarget(Protocol):
+    """The receiver of the objects of one kind and their changes."""
+
+    def replace(self, items: Sequence[Manifest]) -> None:
+        """Replace all objects by these."""
+        ...
+
+    def handle(self, event: WatchEvent) -> None:
+        """Handle an object that was added, modified or deleted."""
+        ...
+
+
+async def reflect(
+    api: KubeApi,
+    kind: Kind,
+    target: ReflectorTarget,
+    pause: Callable[[], Awaitable[None]],
+    *,
+    label_selector: str = "",
+    namespace: str | None = None,
+) -> Never:
+    """Report every change to `target`, until cancelled.
+
+    `pause` is awaited before each list, except when the history that a watch needs is no longer kept (W-11): whether
+    the server ended the stream, is unreachable, or does not serve the kind yet.
+    """
+    while True:
+        try:
+            await _list_and_watch(api, kind, target, label_selector, namespace)
+        except Expired:
+            continue
+        except OperatorError:
+            pass
+        await pause()
+
+
+async def _list_and_watch(
+    api: KubeApi, kind: Kind, target: ReflectorTarget, label_selector: str, namespace: str | None
+) -> None:
+    page = await api.list(kind, namespace=namespace, label_selector=label_selector)
+    target.replace(page.items)
+    stream = api.watch(kind, namespace=namespace, label_selector=label_selector, resource_version=page.resource_version)
+    async for event in stream:
+        if event.type is not WatchEventType.BOOKMARK:
+            target.handle(event)
+
 
 _RELIST_SECONDS: Final = 1.0
 

@@ -1,10 +1,62 @@
-"""Short forms for structural schemas, and the parts that all of Flux's CRDs share."""
+"""Short forms for structural schemas, and the CustomResourceDefinitions made of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from kubelab.simulation.definitions import Column, definition
 from purekube.apimachinery.manifest import Kind
+
+Column = tuple[str, str, str]
+"""The name, type and JSON path of a printer column."""
+
+
+def definition(
+    kind: Kind,
+    schema: Mapping[str, Any],
+    *,
+    subresources: Mapping[str, Any] | None = None,
+    columns: Sequence[Column] = (),
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return a CustomResourceDefinition with one served version. `subresources` is left out if None."""
+    version: dict[str, Any] = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    if subresources is not None:
+        version["subresources"] = subresources
+    if columns:
+        version["additionalPrinterColumns"] = [
+            {"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns
+        ]
+    names: dict[str, Any] = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+    }
+    if short_names:
+        names["shortNames"] = list(short_names)
+    if categories:
+        names["categories"] = list(categories)
+    metadata: dict[str, Any] = {"name": kind.crd_name}
+    if kind.group.endswith(".k8s.io"):
+        # Groups under k8s.io are Kubernetes' own: kube-apiserver accepts their CRDs only with this approval.
+        metadata["annotations"] = {"api-approved.kubernetes.io": f"https://kubernetes.io/{kind.plural}"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
 
 JsonSchema: TypeAlias = dict[str, Any]
 
@@ -108,3 +160,38 @@ def crd(
         short_names=(short_name,),
         categories=("all", "fluxcd"),
     )
+
+
+_NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+QUANTITY: Final[JsonSchema] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": QUANTITY_PATTERN,
+    "x-kubernetes-int-or-string": True,
+}
+_EXPRESSION: Final = record(
+    {
+        "key": STRING,
+        "operator": STRING,
+        "values": {"type": "array", "items": STRING, "x-kubernetes-list-type": "atomic"},
+    },
+    ("key", "operator"),
+)
+LABEL_SELECTOR: Final = record(
+    {
+        "matchExpressions": {**items(_EXPRESSION), "x-kubernetes-list-type": "atomic"},
+        "matchLabels": {"type": "object", "additionalProperties": STRING},
+    },
+    **{"x-kubernetes-map-type": "atomic"},
+)
+
+
+def nullable(schema: JsonSchema) -> JsonSchema:
+    """Return the schema with null allowed."""
+    return {**schema, "nullable": True}
+
+
+def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
+    """Return the schema of a whole object: type, metadata, and the given parts."""
+    fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
+    return record({**fixed, **parts}, required)

@@ -20,8 +20,7 @@ import attrs
 from kubelab.inprocess import run_sync
 from kubelab.simulation.effects import ControllerResult, Effect, PassStep, Question, Sleep, failed
 from kubelab.simulation.executor import SimulationExecutor, list_all
-from kubelab.simulation.queue import DueTimes, FailureBackoff
-from kubelab.simulation.workers import Together, in_turn
+from kubelab.simulation.queue import DueTimes, FailureBackoff, Together, in_turn
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.ports import KubeApi

@@ -19,9 +19,8 @@ from kubelab.ssa.managers import (
     encode_managers,
     key_of,
 )
-from kubelab.ssa.merge import merge
+from kubelab.ssa.merge import merge, remove, with_named_fields
 from kubelab.ssa.ownership import Rules, UntypedError, Versioned, current, settle, without_metadata
-from kubelab.ssa.remove import remove, with_named_fields
 from kubelab.ssa.typed import ItemError, field_set
 from purekube.apimachinery.errors import OperatorError
 from purekube.schema.node import Schema

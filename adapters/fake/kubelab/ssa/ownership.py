@@ -6,12 +6,44 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 
 from kubelab.ssa.compare import Comparison, compare
-from kubelab.ssa.fieldset import FieldSet, difference, intersection
+from kubelab.ssa.fieldset import MEMBER, FieldSet, difference, intersection
 from kubelab.ssa.managers import ManagedFieldsEntry, ManagerKey
 from kubelab.ssa.paths import iterate, path_text
-from kubelab.ssa.schema_change import reconcile_fields
+from kubelab.ssa.typed import items_schema
 from purekube.apimachinery.errors import Conflict, FieldConflict
-from purekube.schema.node import Schema
+from purekube.schema.node import JsonType, ListType, Schema
+
+
+def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
+    """Return `fields` as they apply under `schema`; the same object if nothing changes.
+
+    When a value became atomic, an owner of its children becomes an owner of the whole. When a value became granular,
+    nothing is done: the owner keeps the parent only.
+    """
+    changed: dict[str, Any] = {}
+    for element, node in fields.items():
+        if not node or element == MEMBER:
+            continue
+        child = _below(schema, element)
+        if child is None:
+            continue
+        new = {} if _is_atomic(child) else reconcile_fields(child, node)
+        if new is not node:
+            changed[element] = new
+    return {**fields, **changed} if changed else fields
+
+
+def _below(schema: Schema, element: str) -> Schema | None:
+    if element.startswith("f:"):
+        return schema.properties.get(element[2:], schema.additional)
+    return items_schema(schema)
+
+
+def _is_atomic(schema: Schema) -> bool:
+    if schema.type is JsonType.ARRAY:
+        return schema.list_type is ListType.ATOMIC
+    return schema.type is JsonType.OBJECT and schema.atomic_map
+
 
 Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
 """The fields that a write would change although others own them, by owner."""

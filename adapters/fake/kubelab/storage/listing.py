@@ -1,16 +1,16 @@
 """Lists: the version to read, where to start, how many objects, and the token to continue (W-01 to W-06)."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import attrs
 import msgspec
 
+from kubelab.model.calls import ListedPage
 from kubelab.model.conversion import for_each
 from kubelab.model.failure import ApiFailure, FailureCause, bad_request, expired, internal, invalid
 from kubelab.model.records import ObjectKey, Record
-from kubelab.model.replies import ListedPage
 from kubelab.storage.selectors import FieldTerm, LabelSelector
 
 _COMPACTED: Final = "The resourceVersion for the provided list is too old."
@@ -210,3 +210,31 @@ def from_the_future(version: int, current: int) -> ApiFailure:
     cause = FailureCause("", "Too large resource version", "ResourceVersionTooLarge")
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     return ApiFailure(504, "Timeout", message, causes=(cause,), details={"retryAfterSeconds": 1})
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Report whether a boolean parameter is set: present, and neither "false" nor "0"."""
+    return name in query and query[name].lower() not in ("false", "0")
+
+
+def list_options(query: Mapping[str, str]) -> ListOptions:
+    """Return the options of a list, a watch or a collection's delete. Raises ApiFailure 400 for a malformed number."""
+    timeout = query.get("timeoutSeconds")
+    return ListOptions(
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+        limit=_integer(query.get("limit") or "0"),
+        continue_token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        resource_version_match=query.get("resourceVersionMatch", ""),
+        send_initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+        allow_bookmarks=flag(query, "allowWatchBookmarks"),
+        timeout_seconds=_integer(timeout or "0") or None,
+    )
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error

@@ -1,13 +1,25 @@
-"""All open watches: each change is offered to the watches of its resource, in order, before the writer returns."""
+"""Reads: one object, a page of a list, or a watch; and all open watches, to which each change is offered in order."""
 
 from collections.abc import Callable
 
-from kubelab.model.failure import expired
-from kubelab.model.records import GroupResource, StoredChange
+from kubelab.model.calls import ObjectPage, Reply, RequestTarget
+from kubelab.model.failure import expired, not_found
+from kubelab.model.records import GroupResource, Record, StoredChange, decode, encode
 from kubelab.model.resources import ServedResource
-from kubelab.storage.listing import ListOptions, Selection, check_watch_options, from_the_future, watch_version
+from kubelab.model.scale import scale_of
+from kubelab.storage.listing import (
+    ListOptions,
+    Selection,
+    check_watch_options,
+    from_the_future,
+    page_of,
+    plan_list,
+    watch_version,
+)
+from kubelab.storage.selectors import parse_fields, parse_labels
 from kubelab.storage.store import Store
 from kubelab.storage.watch_stream import WatchStream
+from purekube.apimachinery.manifest import get_path
 
 
 class WatchStreams:
@@ -76,3 +88,65 @@ class WatchStreams:
             streams[:] = [stream for stream in streams if not stream.ended]
         for stream in list(streams):
             stream.offer(change)
+
+
+def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
+    """Return what a list, a watch or a collection's delete selects. Raises ApiFailure 400 for a bad selector."""
+    resource = target.resource
+    return Selection(
+        namespace=target.namespace,
+        labels=parse_labels(options.label_selector),
+        fields=parse_fields(options.field_selector, lambda path: _selectable(resource, path)),
+        read_field=lambda record, path: _field(resource, record, path),
+    )
+
+
+def _selectable(resource: ServedResource, path: str) -> bool:
+    return path == "metadata.name" or path in resource.fields or (path == "metadata.namespace" and resource.namespaced)
+
+
+def _field(resource: ServedResource, record: Record, path: str) -> str:
+    if path == "metadata.name":
+        return record.key[1]
+    if path == "metadata.namespace":
+        return record.key[0]
+    value = get_path(resource.live(record), *path.split("."))
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class StoreReader:
+    """Reads of the store. Every method may raise ApiFailure."""
+
+    def __init__(self, store: Store, streams: WatchStreams) -> None:
+        self._store = store
+        self._streams = streams
+
+    def get(self, target: RequestTarget) -> Reply:
+        """Return one object; through `/scale` its Scale, through other subresources the whole object."""
+        record = self._store.get(target.resource.storage, target.key)
+        if record is None:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        raw = target.resource.render(record)
+        if target.subresource == "scale":
+            raw = encode(scale_of(target.resource.definition, decode(raw)))
+        return Reply(200, raw)
+
+    def page(self, target: RequestTarget, options: ListOptions) -> ObjectPage:
+        """Return one page of a list (W-01 to W-06)."""
+        resource = target.resource
+        selection = selection_of(target, options)
+        plan = plan_list(options, self._store.version, self._store.floor)
+        if plan.version is None:
+            records = self._store.scan(resource.storage, target.namespace, plan.after)
+        else:
+            records = iter(self._store.past(resource.storage, plan.version, target.namespace, plan.after))
+        selected = selection.of(records)
+        version = self._store.version if plan.version is None else plan.version
+        selective = bool(options.label_selector or options.field_selector)
+        page = page_of(selected, plan, version, selective)
+        resource.require(page.records)
+        return ObjectPage(resource, page)
+
+    def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
+        """Open a watch (W-10 to W-18)."""
+        return self._streams.open(target.resource, selection_of(target, options), options)

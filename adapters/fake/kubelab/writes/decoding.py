@@ -8,15 +8,44 @@ from typing import Any
 
 import msgspec
 
+from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request
-from kubelab.model.requests import FieldValidation
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
 from purekube.schema.prune import apply_defaults, drop_nulls, prune
 from purekube.schema.structure import check_structure
+
+Manifest = Mapping[str, Any]
+
+
+def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
+    """Return a new object with the name and namespace of the request. Raises 400 if it has others."""
+    meta = dict(manifest["metadata"])
+    if not meta.get("name") and write.generated_name:
+        meta["name"] = write.generated_name
+    if not definition.kind.namespaced:
+        meta.pop("namespace", None)
+    elif not meta.get("namespace"):
+        meta["namespace"] = write.namespace
+    manifest = {**manifest, "metadata": meta}
+    check_place(definition, manifest, write)
+    return manifest
+
+
+def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> None:
+    """Raise 400 if the object has another name or namespace than the URL."""
+    meta = manifest["metadata"]
+    if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if write.name and not meta.get("name"):
+        text = f"the name of the object ({write.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
+    if write.name and meta["name"] != write.name:
+        text = f"the name of the object ({meta['name']}) does not match the name on the URL ({write.name})"
+        raise bad_request(text)
 
 
 def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:

@@ -7,10 +7,9 @@ For custom resources they follow apiextensions-apiserver's `pkg/registry/customr
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kubelab.model.behaviour import Generation
-from kubelab.model.definition import ServedKind
+from kubelab.model.calls import WriteOutcome, WriteRequest
+from kubelab.model.definition import Generation, ServedKind
 from kubelab.model.failure import ApiFailure, FailureCause, invalid, stale
-from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.writes.decoding import storage_form
 from kubelab.writes.metadata import (
     check_common,

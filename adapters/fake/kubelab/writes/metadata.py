@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from kubelab.model.behaviour import NameRule
+from kubelab.model.definition import NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
 from purekube.schema.structure import equal

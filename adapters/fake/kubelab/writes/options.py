@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kubelab.model.calls import Caller, WriteOptions
+from kubelab.model.calls import Caller, FieldValidation, WriteOptions
 from kubelab.model.failure import ApiFailure, FailureCause, invalid
-from kubelab.model.requests import FieldValidation
 
 MANAGER_BYTES: Final = 128
 """The longest name of a field manager, in bytes of UTF-8 (S-03)."""

@@ -12,6 +12,7 @@ decides who owns defaults and which error a client sees. Nothing is mutated.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import (
     ApiFailure,
@@ -24,17 +25,14 @@ from kubelab.model.failure import (
     stale,
     unsupported_media_type,
 )
-from kubelab.model.requests import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.scale import replicas_of, scale_of, scaled
 from kubelab.ssa import apply as ssa
 from kubelab.ssa.last_applied import apply_as
 from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
-from kubelab.writes.decoding import completed, read_body, require_type
+from kubelab.writes.decoding import check_place, completed, placed, read_body, require_type
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
-from kubelab.writes.patches import json_patch
-from kubelab.writes.placement import check_place, placed
-from kubelab.writes.strategic_merge import strategic_merge
+from kubelab.writes.patches import json_patch, strategic_merge
 from purekube.apimachinery.errors import Conflict
 from purekube.apimachinery.manifest import get_path, merge_patch
 from purekube.ports import PatchType

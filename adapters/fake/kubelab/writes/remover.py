@@ -6,12 +6,20 @@ from typing import Any
 
 import attrs
 
-from kubelab.lifecycle.ending_definitions import DEFINITIONS, terminating_crd
 from kubelab.lifecycle.namespaces import NAMESPACES, undeletable
-from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions, RequestTarget
+from kubelab.lifecycle.registry import DEFINITIONS, terminating_crd
+from kubelab.model.calls import (
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    ListedPage,
+    ObjectPage,
+    Reply,
+    RequestTarget,
+    deleted_status,
+)
 from kubelab.model.failure import not_found
 from kubelab.model.records import Record, encode
-from kubelab.model.replies import ListedPage, ObjectPage, Reply, deleted_status
 from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import Selection
 from kubelab.storage.store import Store

@@ -10,15 +10,13 @@ from typing import Any
 import attrs
 
 from kubelab.admission.request import AdmissionAttributes
-from kubelab.lifecycle import ending_definitions
+from kubelab.entropy import Identities
+from kubelab.lifecycle import registry
 from kubelab.lifecycle.namespaces import Namespaces, finalized
-from kubelab.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from kubelab.model.calls import Caller, Reply, RequestTarget, RequestVerb, WriteOptions, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import already_exists, not_found
-from kubelab.model.identity import Identities
 from kubelab.model.records import Record, decode, encode
-from kubelab.model.replies import Reply
-from kubelab.model.requests import WriteOutcome, WriteRequest
 from kubelab.model.scale import scale_of
 from kubelab.storage.store import Store
 from kubelab.writes import pipeline
@@ -177,7 +175,7 @@ class Writer:
 
     def _admit(self, target: RequestTarget) -> None:
         """Refuse a create in a terminating namespace, or of a kind whose CRD is being deleted."""
-        ending_definitions.admit(self._store, target)
+        registry.admit(self._store, target)
         self._namespaces.admit(target)
 
     def _store_outcome(

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from purekube.apimachinery.errors import JobClosed, Permanent, Unavailable
-from vworkspace_core.control_plane.http_answers import error_of
-from vworkspace_core.control_plane.port import Fetched
+from vworkspace_core.control_plane.port import Fetched, error_of
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
 from vworkspace_fake.controlplane.server import ControlPlaneServer

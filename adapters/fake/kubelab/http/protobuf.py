@@ -1,19 +1,66 @@
-"""The messages that kubectl sends as protobuf: `create` of plain kinds and the access reviews.
-
-Typed clients encode built-in kinds this way. A kind that is not described here is answered with 415, whose message
-names it; manifests from files (`kubectl apply -f`, `create -f`) are sent as JSON.
-"""
+"""The messages that kubectl sends as protobuf, `create` of plain kinds and the access reviews, in the wire format."""
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
 
-from kubelab.http.protobuf.wire import fields_of
 from kubelab.model.failure import ApiFailure, bad_request, unsupported_media_type
 from purekube.apimachinery.timestamps import format_time
+
+Field = tuple[int, int | bytes]
+"""A field's number and value: an int for varints, bytes for everything length-delimited."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def fields_of(message: bytes) -> Iterator[Field]:
+    """Yield the fields of a message in their order. Raises ApiFailure 400 for malformed data."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            size, at = _varint(message, at)
+        else:
+            size = {_FIXED64: 8, _FIXED32: 4}.get(kind, -1)
+        if size < 0 or at + size > len(message):
+            raise bad_request("proto: cannot parse invalid wire-format data")
+        yield number, message[at : at + size]
+        at += size
+
+
+def text_field(number: int, value: str | bytes) -> bytes:
+    """Encode one length-delimited field."""
+    raw = value.encode() if isinstance(value, str) else value
+    return _encoded(number << 3 | _BYTES) + _encoded(len(raw)) + raw
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message) and shift < 64:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise bad_request("proto: cannot parse invalid wire-format data")
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"

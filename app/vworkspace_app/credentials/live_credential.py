@@ -1,9 +1,9 @@
-"""Updates of the live credential from the Secret and the token file, so that a change needs no restart (PULL-8)."""
+"""The live credential: it follows the Secret and the token file, so a change needs no restart (PULL-8)."""
 
 import random as random_source
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import anyio
 import attrs
@@ -13,17 +13,54 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.resources import SECRET
 from purekube.ports import Clock
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.process.errors import CommandError
-from vworkspace_app.credentials.live import Live
+from purekube_run.process.command_line import CommandError
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.credentials.secret import Credentials
 
+T = TypeVar("T")
+_log = structlog.get_logger("operator")
+
+
+class Live(Generic[T]):
+    """The current value. Its owner sets it; readers take `current` each time they need it, or subscribe."""
+
+    def __init__(self, first: T) -> None:
+        self._current = first
+        self._handlers: list[Callable[[T], None]] = []
+
+    def __repr__(self) -> str:
+        return f"Live({self._current!r})"
+
+    @property
+    def current(self) -> T:
+        """The value now."""
+        return self._current
+
+    def subscribe(self, handler: Callable[[T], None]) -> None:
+        """Call `handler` with every new value from now on, synchronously.
+
+        One that raises does not affect the others.
+        """
+        self._handlers.append(handler)
+
+    def set(self, value: T) -> bool:
+        """Replace the value; return whether it changed."""
+        if value == self._current:
+            return False
+        self._current = value
+        for handler in self._handlers:
+            try:
+                handler(value)
+            except Exception as error:
+                # Only the type: the value may be a credential, and the error may quote it.
+                _log.error("a listener failed on a new value", kind=type(value).__name__, error=type(error).__name__)
+        return True
+
+
 FILE_SECONDS: Final = 2.0
 """The interval at which a token file is checked: a file sends no notification."""
 RETRY_SECONDS: Final = 5.0
-
-_log = structlog.get_logger("operator")
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""The volume provisioner: claims get a volume, even those from a snapshot; deleted claims lose it."""
+"""Simulated platforms: they provide volumes for claims, and addresses for load balancers and ingresses."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,21 +6,61 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.attempts import Attempt, begin, released
 from kubelab.downstream.behaviour import DownstreamRule, Ending
 from kubelab.downstream.controller import (
     NOTHING,
+    Attempt,
     DownstreamController,
     ObjectView,
     PassResult,
+    begin,
     change,
+    released,
     uid_of,
     without_finalizers,
 )
-from kubelab.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
+from kubelab.downstream.kinds import INGRESS, PERSISTENT_VOLUME, SERVICE, STORAGE_CLASS
 from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
+
+
+def _balancer(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting or view.spec.get("type") != "LoadBalancer":
+        return NOTHING
+    return (yield from _assign_address(view, view.spec.get("ports") or []))
+
+
+def _ingress(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting:
+        return NOTHING
+    return (yield from _assign_address(view, []))
+
+
+def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
+    """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation."""
+    if (view.status.get("loadBalancer") or {}).get("ingress"):
+        return NOTHING
+    attempt = view.memory if isinstance(view.memory, Attempt) and not released(view, view.memory) else None
+    attempt = attempt or begin(view, (), view.behaviour.workloads.address_seconds)
+    if attempt.until is None or view.now < attempt.until:
+        return PassResult(memory=attempt, requeue_at=attempt.until)
+    if attempt.outcome.ending is not Ending.SUCCEED:  # the only report of this failure is an Event
+        text = attempt.outcome.message or "no load balancer can be had"
+        return PassResult(requeue_at=view.at(view.behaviour.retry_seconds), error=text)
+    address: dict[str, Any] = {"ip": f"192.0.2.{sum(view.uid.encode()) % 254 + 1}"}
+    if ports:
+        address["ipMode"] = "VIP"
+    yield from change(view, {"status": {"loadBalancer": {"ingress": [address]}}}, subresource="status")
+    return NOTHING
+
+
+ADDRESSES: Final = (
+    DownstreamController("cloud-controller-manager", (SERVICE,), _balancer),
+    DownstreamController("ingress-controller", (INGRESS,), _ingress),
+)
+"""The controllers; their names are the field managers of their writes."""
+
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"

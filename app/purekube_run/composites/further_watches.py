@@ -1,8 +1,4 @@
-"""Watches on foreign objects with a name that a composite needs: no cache by label holds them (PH-2).
-
-A parent with `NameTaken` waits until the other object is deleted, or labelled to be adopted. Each such object has a
-watch of its own, as many as `most`; other parents wait for their resync.
-"""
+"""Watches of a composite beyond its caches: as the accounts of parents, and on foreign names (RUN-12, PH-2)."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,7 +11,59 @@ from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.store import ObjectStore
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.controller.projection import projected
+from purekube_run.controller.informers import projected
+
+
+@attrs.define(eq=False)
+class AccountWatches:
+    """The accounts that parents name, each with the informers that `informers_of` makes for it."""
+
+    informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
+    most: int = 8
+    _named: dict[ObjectRef, ObjectRef] = attrs.field(factory=dict)
+    _scopes: dict[ObjectRef, anyio.CancelScope] = attrs.field(factory=dict)
+    _group: anyio.abc.TaskGroup | None = None
+    _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
+
+    async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
+        """Watch until cancelled; `subscribe` is called with new informers before they run."""
+        self._subscribe = subscribe
+        async with anyio.create_task_group() as self._group:
+            self._settle()
+            await anyio.sleep_forever()
+
+    def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
+        """Record which account a parent names; None if it names none, or is deleted."""
+        if account == self._named.get(parent):
+            return
+        if account is None:
+            del self._named[parent]
+        else:
+            self._named[parent] = account
+        self._settle()
+
+    def _settle(self) -> None:
+        """Watch as the accounts that parents name, and end the watches of others."""
+        named = dict.fromkeys(self._named.values())
+        for account in [account for account in self._scopes if account not in named]:
+            self._scopes.pop(account).cancel()
+        if self._group is None:
+            return
+        for account in named:
+            if account not in self._scopes and self._has_place(account.namespace):
+                self._scopes[account] = anyio.CancelScope()
+                self._group.start_soon(self._follow, account, self._scopes[account], name=f"watches as {account}")
+
+    def _has_place(self, namespace: str | None) -> bool:
+        return sum(account.namespace == namespace for account in self._scopes) < self.most
+
+    async def _follow(self, account: ObjectRef, scope: anyio.CancelScope) -> None:
+        runners = tuple(self.informers_of(account))
+        self._subscribe(runners)
+        with scope:
+            async with anyio.create_task_group() as group:
+                for runner in runners:
+                    group.start_soon(runner.run, name=f"informer {runner.kind.kind} as {account}")
 
 
 @attrs.define(eq=False)
