@@ -15,16 +15,15 @@ from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import EVENT
-from purekube.boxes.box import Box
 from purekube.boxes.schemas import CrdVersions
 from purekube.ports import KubeApi, OperatorError, PatchType
 from purekube.readiness import State, readiness
 from purekube.reconcilers import Object, Resource
 from purekube_kit.faults import VERBS, ActiveFault, FaultScope, Moment, crash, no_answer
 from purekube_kit.kinds import KindNames
-from purekube_kit.process import Runnable, kind_of, resource_of
 from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
-from purekube_run.simulation.cluster import condition_of, plain_definition
+from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.runnables import Runnable, definition_of, resource_of
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -121,11 +120,10 @@ class ClusterUnderTest(ABC):
     def run(self, *controllers: Runnable) -> None:
         """Run controllers as `run --controllers` does, all of a cluster in one process. Their kinds are served."""
         for controller in controllers:
-            resource, kind = resource_of(controller), kind_of(controller)
-            if resource is not None:
+            if (resource := resource_of(controller)) is not None:
                 self.serve(resource)
-            elif isinstance(controller, Box):
-                self._define(controller.crd or plain_definition(kind))
+            elif (definition := definition_of(controller)) is not None:
+                self._define(definition)
         self._stop()
         self._runnables += controllers
         self._start()

@@ -14,12 +14,13 @@ from purekube.versions import Converter
 from purekube_kit.cluster import ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
-from purekube_kit.process import extending_of
+from purekube_kit.process import INSTANCE
 from purekube_kit.record import Write
 from purekube_run.simulation.cluster import SIMULATED, ready_of
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extension_replica import ExtensionReplica
 from purekube_run.simulation.faults import Schedule
+from purekube_run.simulation.runnables import extending_of
 from purekube_run.simulation.world import World
 from purekube_run.simulation.world import WorldHotLoop as HotLoop
 
@@ -125,7 +126,9 @@ class FakeCluster(ClusterUnderTest):
 
     def _start(self) -> None:
         if self._runnables:
-            self._replica = replica = ExtensionReplica(self._world, "test", extending_of(self._runnables), user=_USER)
+            self._replica = replica = ExtensionReplica(
+                self._world, "test", extending_of(self._runnables, INSTANCE), user=_USER
+            )
             replica.schedule, replica.streams = self._board.fault_of, self._board
             self._world.add(replica)
         self._world.run(0.0)

@@ -20,12 +20,12 @@ from purekube.reconcilers import Object, PureReconciler, Reconciler
 from purekube.reconcilers.controllers import Feature, features_of, watched_of
 from purekube_kit.cluster import ClusterUnderTest, Definition
 from purekube_kit.fake import FakeCluster, HotLoop
-from purekube_kit.process import Runnable
 from purekube_kit.purity import AskedTwice
 from purekube_kit.record import Write
 from purekube_run.simulation import box_laws as of_boxes
 from purekube_run.simulation.cluster import condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm
+from purekube_run.simulation.runnables import Runnable
 from purekube_run.simulation.stable_parts import stable_parts_of
 
 LAWS: Final = (

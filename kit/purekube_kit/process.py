@@ -3,29 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final
 
 import anyio
 
-from kubelab.entropy import SeededEntropy
-from purekube.apimachinery.manifest import Kind
-from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
-from purekube.composites.composite import Composite
-from purekube.ports import Clock, KubeApi, KubeTransport
-from purekube.reconcilers import Controller, PureReconciler, Resource
-from purekube.reconcilers.controllers import status_writer_of
-from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
-from purekube_run.composites.controller import refuse_shared_kinds
+from purekube.ports import Clock, KubeApi
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
-from purekube_run.reconcilers.controllers import bind
 from purekube_run.reconcilers.extensions import ExtensionManager
-from purekube_run.simulation.extension_replica import Extending
 from purekube_run.simulation.faults import Crash, Fault, FaultyKube, Schedule, Told, WatchFaults
-
-Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
-"""A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
+from purekube_run.simulation.runnables import Runnable, extending_of
 
 INSTANCE: Final = "test"
 
@@ -96,7 +83,7 @@ class Process:
         return self._api
 
     def _manager(self, events: BackgroundEvents) -> ExtensionManager:
-        extending = extending_of(self._runnables)
+        extending = extending_of(self._runnables, INSTANCE)
         options = ManagerOptions(Random(0).random, entropy=extending.entropy)
         return ExtensionManager(
             self._kube,
@@ -106,35 +93,3 @@ class Process:
             composites=extending.composites,
             controllers=extending.controllers,
         )
-
-
-def extending_of(runnables: Sequence[Runnable]) -> Extending:
-    """Return what a process of these runs. Raises CommandError for some that cannot run together."""
-    composites = [_composite(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
-    controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
-    made = (bind(controller, KubeApi(cast("KubeTransport", None))) for controller in controllers)
-    refuse_shared_kinds(composites, (writer for each in made if (writer := status_writer_of(each)) is not None))
-    return Extending(composites, controllers, field_manager=INSTANCE, entropy=_SameText())
-
-
-def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:
-    return composite_of(runnable) if isinstance(runnable, Box) else composite_of_pure(runnable)
-
-
-class _SameText:
-    """An `Entropy` with the same text in all clusters: it depends on the length only."""
-
-    def text(self, length: int, alphabet: str) -> str:
-        """Return text that looks random."""
-        return SeededEntropy(0).text(length, alphabet)
-
-
-def kind_of(runnable: Runnable) -> Kind:
-    """Return the kind that a controller reconciles."""
-    kind = runnable.kind
-    return kind.kind if isinstance(kind, Resource) else kind
-
-
-def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
-    """Return that kind's classes, if it has any."""
-    return runnable.kind if isinstance(runnable.kind, Resource) else None

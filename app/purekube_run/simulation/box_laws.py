@@ -3,10 +3,10 @@
 Equal seeds give equal trials, so that a failed one can be repeated.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -14,10 +14,8 @@ from kubelab.clock import START
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decide import external_refs
-from purekube.boxes.labels import MARKS, READERS
+from purekube.boxes.labels import MARKS
 from purekube.boxes.model import ApplyMode, OnDelete
 from purekube.boxes.schemas import CrdVersions
 from purekube.composites.parent import STANDARD
@@ -25,7 +23,7 @@ from purekube.schema.node import JsonType, Schema
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_world import BoxWorld, install_box, simulated_for
+from purekube_run.simulation.box_world import BoxWorld, create_externals, install_box, simulated_for
 from purekube_run.simulation.cluster import MemoryCluster, condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm
 from purekube_run.simulation.stable_parts import stable_parts_of
@@ -50,13 +48,6 @@ _OFTEN: Final = 0.15
 _TROUBLED_SECONDS: Final = 60.0
 _CHANGES: Final = 2
 """The number of changes of a condition between creation and Ready that is allowed if every child becomes ready."""
-
-_SECRETS: Final[Sequence[Mapping[str, Any]]] = (
-    {"type": "Opaque", "data": {"key": "dmFsdWU="}},
-    {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ==", "tls.key": "YQ=="}},
-    {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
-    {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
-)
 
 
 @attrs.frozen
@@ -136,15 +127,7 @@ def _given(world: BoxWorld, example: Manifest) -> ObjectRef:
     box = world.box
     world.create(example, box.kind)
     ref = world.ref(example)
-    source = world.parent(ref)
-    for external, where in external_refs(box, source):
-        for body in _bodies(external.kind == SECRET, external.kind == CONFIG_MAP):
-            agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
-            plain = external.kind.manifest(where.name, where.namespace)
-            manifest = {**plain, "metadata": {**plain["metadata"], **agrees}, **body}
-            if world.would_be_ready(external, manifest):
-                world.create(manifest, external.kind)
-                break
+    create_externals(world, box, ref)
     return ref
 
 
@@ -154,12 +137,6 @@ class _Constant:
     def text(self, length: int, alphabet: str) -> str:
         """Return the same text each time."""
         return alphabet[0] * length
-
-
-def _bodies(is_secret: bool, is_config: bool) -> Iterable[Mapping[str, Any]]:
-    if is_secret:
-        return _SECRETS
-    return ({"data": {"key": "value"}},) if is_config else ()
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------

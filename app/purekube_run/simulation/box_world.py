@@ -1,20 +1,21 @@
 """A world for one box: its controller runs as in `box run`, with simulated workloads, without latency."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from contextlib import suppress
+from typing import Any, Final, TypedDict
 
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.entropy import SeededEntropy
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import NAMESPACE
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.boxes.box import Box, ExternalNode
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decide import composite_of, external_refs
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.kind_webhooks import converter_of
-from purekube.boxes.labels import BOX_NAME, child_kinds
-from purekube.composites.parent import Parent
+from purekube.boxes.labels import BOX_NAME, READERS, child_kinds
 from purekube.controller.execute import STATUS
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Entropy
@@ -32,6 +33,13 @@ _SERVER: Final = (
     *("managedFields", "selfLink"),
 )
 """The fields of metadata that only an API server writes."""
+_SECRETS: Final[Sequence[Mapping[str, Any]]] = (
+    {"type": "Opaque", "data": {"key": "dmFsdWU="}},
+    {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ==", "tls.key": "YQ=="}},
+    {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
+    {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
+)
+"""The contents that a Secret of another owner may have; the first that the box accepts is taken."""
 
 
 class _Simulated(TypedDict):
@@ -84,6 +92,33 @@ def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> Obje
 def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
     """Return every object of the kinds that a box creates."""
     return {ref_of(live, kind): live for kind in child_kinds(box) for live in cluster.objects(kind)}
+
+
+def create_externals(cluster: MemoryCluster, box: Box, ref: ObjectRef) -> None:
+    """Create the objects that an object of a box's kind refers to, unless they exist, so that they count as ready."""
+    for external, where in external_refs(box, composite_of(box).read(run_sync(cluster.admin.get(ref)))):
+        for body in _bodies(external.kind):
+            agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
+            plain = external.kind.manifest(where.name, where.namespace)
+            manifest = {**plain, "metadata": {**plain["metadata"], **agrees}, **body}
+            if _would_be_ready(external, manifest):
+                with suppress(AlreadyExists):
+                    cluster.create(manifest, external.kind)
+                break
+
+
+def _bodies(kind: Kind) -> Sequence[Mapping[str, Any]]:
+    if kind == SECRET:
+        return _SECRETS
+    return ({"data": {"key": "value"}},) if kind == CONFIG_MAP else ()
+
+
+def _would_be_ready(external: ExternalNode, manifest: Manifest) -> bool:
+    names = {external.id: manifest}
+    try:
+        return all(condition.holds(names) for condition in external.ready)
+    except ExpressionFailure:
+        return False
 
 
 class BoxWorld(World):
@@ -146,18 +181,6 @@ class BoxWorld(World):
     def parents(self) -> Sequence[ObjectRef]:
         """Return every object of the box's kind."""
         return [ref_of(live, self.box.kind) for live in self.objects(self.box.kind)]
-
-    def parent(self, ref: ObjectRef) -> Parent:
-        """Return an object of the box's kind, as the controller reads it. Raises errors of the port."""
-        return composite_of(self.box).read(run_sync(self.admin.get(ref)))
-
-    def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
-        """Report whether an external with this content would count as ready."""
-        names = {external.id: manifest}
-        try:
-            return all(condition.holds(names) for condition in external.ready)
-        except ExpressionFailure:
-            return False
 
     # --- time --------------------------------------------------------------------------------------------------------
 

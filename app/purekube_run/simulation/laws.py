@@ -117,6 +117,10 @@ class Laws:
         """Check that the annotation of people stays on the objects of a kind."""
         self.observe(kind, partial(self._noted, clause))
 
+    def keep_generations(self, kind: Kind) -> None:
+        """Check that the observed generation of the objects of a kind does not fall."""
+        self.observe(kind, self._observed)
+
     def _decided(self, ref: str, line: str) -> None:
         """Complete a broken law with the decision that is logged after its write."""
         for key, law in self.broken.items():
@@ -183,7 +187,18 @@ class Laws:
         stays = has or not had or self.is_restored_now
         self.check(clause, "annotations of others stay", ref, stays, f"{NOTE} is gone")
 
+    def _observed(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if before is None or after is None or self.is_restored_now:
+            return
+        had, has = (int(get_path(record.object(), "status", "observedGeneration") or 0) for record in (before, after))
+        self.check("REC-7", "observedGeneration does not fall", ref, has >= had, f"{has}")
+
     # --- once faults have stopped ------------------------------------------------------------------------------------
+
+    @property
+    def is_progressing(self) -> bool:
+        """Return whether the end is still to come though every law holds."""
+        return False
 
     def unsettled(self) -> Iterator[Unsettled]:
         """Yield each law that does not hold yet."""
@@ -196,6 +211,10 @@ class Laws:
             open_law = unsettled.get((clause, law))
             name, told = ("", "") if open_law is None else (open_law.object, open_law.told)
             self.check(clause, law, name, open_law is None, told)
+
+    def breaks_silence(self, write: ObservedWrite) -> bool:
+        """Return whether a write at rest is one too many."""
+        return write.request.kind not in self.own
 
     def silent(self, writes: int, seconds: float) -> None:
         """Check that the replicas wrote nothing in `seconds` of rest, in which they made so many `writes`."""

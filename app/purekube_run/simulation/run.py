@@ -123,7 +123,7 @@ class _Run:
 
     def note(self, write: ObservedWrite) -> None:
         """Count a write."""
-        if write.request.kind not in self.laws.own:
+        if self.laws.breaks_silence(write):
             self.writes += 1
             self.points.add(f"{write.request.action} {write.request.kind.kind}")
 
@@ -152,7 +152,7 @@ class _Run:
         world, laws = self.world, self.laws
         world.heal()
         limit = world.seconds + _CONVERGE
-        while not laws.broken and world.seconds < limit and any(laws.unsettled()):
+        while not laws.broken and world.seconds < limit and (laws.is_progressing or any(laws.unsettled())):
             world.run(_LOOK)
         if not laws.broken:
             laws.settled()

@@ -1,0 +1,315 @@
+"""The simulation of boxes and controllers: their objects live through faults, and the laws of every world hold (SIM-5).
+
+simulation = simulation_of(box, my_reconciler)
+outcome = simulation.perform(simulation.draw(7, seconds=600, objects=3, replicas=2, faults=("watch-cut",)))
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from enum import StrEnum
+from functools import partial
+from random import Random
+from typing import Final
+
+import attrs
+
+from kubelab.flux import FluxBehaviour
+from kubelab.simulation.patches import merge_diff
+from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import LEASE, NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.kind_webhooks import converter_of
+from purekube.boxes.labels import MARKS
+from purekube.boxes.model import OnDelete
+from purekube.controller.lease.record import LeasePolicy
+from purekube_run.controller.candidacy import Candidacy
+from purekube_run.examples.data_source import Seeded
+from purekube_run.examples.examples import Examples, NoExample
+from purekube_run.simulation.box_world import create_externals
+from purekube_run.simulation.cluster import condition_of, kinds_with_work
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.extension_replica import ExtensionReplica
+from purekube_run.simulation.laws import NOTE, Laws, Unsettled, condition_text
+from purekube_run.simulation.run import Simulation
+from purekube_run.simulation.runnables import (
+    Runnable,
+    child_kinds_of,
+    composite_of,
+    definition_of,
+    extending_of,
+    kind_of,
+    read_kinds_of,
+    reports_ready,
+    schema_of,
+)
+from purekube_run.simulation.script import Act, SimulationScript
+from purekube_run.simulation.world import World
+from purekube_run.simulation.world_faults import WORLD_FAULTS
+
+NAMESPACES: Final = ("team-a", "team-b")
+"""The namespaces of objects."""
+_OWN: Final = "controllers-system"
+_LEASE: Final = "controllers"
+_MANAGER: Final = "controllers"
+_CANDIDACY: Final = Candidacy(_OWN, _LEASE, _MANAGER, LeasePolicy(60.0, 40.0, 8.0))
+"""The candidacy of every replica, with a quarter of the usual renewals, which only repeat what is known."""
+_LATENCY: Final = (0.001, 0.008)
+_RESTARTS: Final = (1.0, 12.0)
+_TRIES: Final = 30
+_SERVER: Final = ("status", "metadata")
+
+
+class Deed(StrEnum):
+    """The acts of users."""
+
+    CREATE = "create"
+    EDIT = "edit"
+    ANNOTATE = "annotate"
+    DELETE = "delete"
+    DELETE_CHILD = "delete a child"
+    ANNOTATE_CHILD = "annotate a child"
+
+
+_WEIGHTS: Final = {
+    Deed.EDIT: 6,
+    Deed.CREATE: 2,
+    Deed.DELETE: 2,
+    Deed.ANNOTATE: 1,
+    Deed.DELETE_CHILD: 2,
+    Deed.ANNOTATE_CHILD: 1,
+}
+
+
+class ExtensionWorld(World):
+    """One cluster with replicas of a process of these boxes and controllers, one of which leads."""
+
+    def __init__(
+        self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
+    ) -> None:
+        self.runnables = runnables = deepcopy(tuple(runnables))
+        self.definitions: Mapping[str, Manifest] = {str(metadata(each)["name"]): each for each in definitions}
+        children = [kind for runnable in runnables for kind in child_kinds_of(runnable)]
+        converters = [converter_of(runnable) for runnable in runnables if isinstance(runnable, Box)]
+        super().__init__(
+            seed=seed,
+            simulated=kinds_with_work([*children, *(kind for each in runnables for kind in read_kinds_of(each))]),
+            flux=FluxBehaviour() if any(kind.group.endswith(".toolkit.fluxcd.io") for kind in children) else None,
+            converters=[converter for converter in converters if converter is not None],
+            restarts=_RESTARTS,
+        )
+        self.child_kinds: Sequence[Kind] = tuple(dict.fromkeys(children))
+        self.rights = tuple(dict.fromkeys(kind.plural for kind in (*map(kind_of, runnables), *self.child_kinds)))
+        self._prepare()
+        extending = attrs.evolve(extending_of(runnables, _MANAGER), candidacy=_CANDIDACY)
+        names = (f"replica-{number + 1}" for number in range(replicas))
+        users = {name: f"system:serviceaccount:{_OWN}:{name}" for name in names}
+        self.replicas += [
+            ExtensionReplica(self, name, extending, user=user, latency=_LATENCY) for name, user in users.items()
+        ]
+
+    def _prepare(self) -> None:
+        labels: dict[str, str] = {}
+        for runnable in self.runnables:
+            labels |= ((runnable.namespaces or {}).get("matchLabels") or {}) if isinstance(runnable, Box) else {}
+        self.namespace_labels = labels
+        for name in (*NAMESPACES, _OWN):
+            self.have_namespace(name)
+        self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
+        own = [crd for runnable in self.runnables if (crd := definition_of(runnable)) is not None]
+        self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
+
+    def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
+        """Return the controller of an object of a script, and the object."""
+        number = int(name.rpartition("-")[2])
+        runnable = self.runnables[number % len(self.runnables)]
+        kind = kind_of(runnable)
+        return runnable, ObjectRef(kind, NAMESPACES[number % len(NAMESPACES)] if kind.namespaced else None, name)
+
+    def parents(self) -> Iterator[tuple[Runnable, Manifest]]:
+        """Yield every object that is reconciled, with its controller."""
+        for runnable in self.runnables:
+            for live in self.objects(kind_of(runnable)):
+                yield runnable, live
+
+    def children(self) -> Iterator[tuple[ObjectRef, Manifest, frozenset[str]]]:
+        """Yield every object of a kind of children that belongs to an object, with the uids of its owners."""
+        labels = {composite.marks.owner_uid for each in self.runnables if (composite := composite_of(each)) is not None}
+        kinds = {kind_of(runnable).kind for runnable in self.runnables}
+        for kind in self.child_kinds:
+            for live in self.objects(kind):
+                meta = metadata(live)
+                uids = {text for name, text in (meta.get("labels") or {}).items() if name in labels}
+                uids |= {owner["uid"] for owner in meta.get("ownerReferences") or () if owner["kind"] in kinds}
+                if uids:
+                    yield ref_of(live, kind), live, frozenset(uids)
+
+
+class ExtensionLaws(Laws):
+    """The laws of every world, and that objects become Ready or say why not, and go with everything of theirs."""
+
+    settles = (
+        ("REC-1", "every object becomes Ready or says why not"),
+        ("REC-10", "a deleted object goes"),
+        ("REC-10", "nothing is left of a deleted object"),
+    )
+
+    def __init__(self, world: ExtensionWorld) -> None:
+        super().__init__(world, ObjectRef(LEASE, _OWN, _LEASE))
+        self._extensions = world
+        self._orphans = {
+            node.id
+            for runnable in world.runnables
+            if isinstance(runnable, Box)
+            for node in runnable.nodes
+            if node.on_delete is OnDelete.ORPHAN
+        }
+        for kind in dict.fromkeys(map(kind_of, world.runnables)):
+            self.keep_notes(kind, "REC-8")
+            self.keep_generations(kind)
+        for kind in world.child_kinds:
+            self.keep_notes(kind, "REC-9")
+
+    @property
+    def is_progressing(self) -> bool:
+        """Return whether simulated controllers have work left: a thousand pods take their time."""
+        return self.world.controllers.next_work() is not None
+
+    def breaks_silence(self, write: ObservedWrite) -> bool:
+        """Return whether a write at rest is one too many; refused ones are retried from time to time."""
+        return write.error is None and super().breaks_silence(write)
+
+    def unsettled(self) -> Iterator[Unsettled]:
+        """Yield each law that does not hold yet."""
+        uids = set()
+        for runnable, live in self._extensions.parents():
+            name = str(ref_of(live, kind_of(runnable)))
+            uids.add(metadata(live)["uid"])
+            if metadata(live).get("deletionTimestamp"):
+                yield Unsettled("REC-10", "a deleted object goes", name, condition_text(live))
+            elif reports_ready(runnable) and not _has_converged(live):
+                law = "every object becomes Ready or says why not"
+                yield Unsettled("REC-1", law, name, condition_text(live))
+        for ref, live, owners in self._extensions.children():
+            node = get_path(live, "metadata", "labels", MARKS.node)
+            if not owners & uids and node not in self._orphans:
+                law, told = "nothing is left of a deleted object", f"its owner was {', '.join(sorted(owners))}"
+                yield Unsettled("REC-10", law, str(ref), told)
+
+
+def _has_converged(live: Manifest) -> bool:
+    """Return whether a current condition Ready is True, or gives reason and message."""
+    ready = condition_of(live, "Ready")
+    current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
+    return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))
+
+
+@attrs.define
+class ExtensionWorkload:
+    """The users of one world."""
+
+    world: ExtensionWorld
+    done: int = 0
+
+    def counts(self) -> Mapping[str, int]:
+        """Return nothing: only acts are counted."""
+        return {}
+
+    def perform(self, act: Act) -> None:
+        """Carry out an act; one that the API server refuses, or for which there is no object, has no effect."""
+        try:
+            what = self._perform(act)
+        except (OperatorError, NoExample) as error:
+            what = ""
+            self.world.note("people", f"{act.do} {act.name}: {type(error).__name__}")
+        if what:
+            self.done += 1
+            self.world.note("people", f"{act.do} {act.name}: {what}")
+
+    def _perform(self, act: Act) -> str:
+        """Carry out an act; return what it concerned, empty if there was nothing."""
+        world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
+        runnable, ref = world.subject(act.name)
+        note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
+        match act.do:
+            case Deed.CREATE:
+                return self._create(runnable, ref, random)
+            case Deed.EDIT:
+                return self._edit(runnable, ref, random)
+            case Deed.ANNOTATE:
+                world.change(ref, note)
+            case Deed.DELETE:
+                world.delete(ref)
+            case Deed.DELETE_CHILD | Deed.ANNOTATE_CHILD:
+                if (child := self._child_of(ref, random)) is None:
+                    return ""
+                if act.do == Deed.DELETE_CHILD:
+                    world.delete(child)
+                else:
+                    world.change(child, note)
+                return str(child)
+        return str(ref)
+
+    def _create(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
+        """Create an object that the API server admits. Raises errors of the port, and NoExample."""
+        examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
+        meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
+        for _ in range(_TRIES):
+            with suppress(Invalid):
+                manifest = examples.object_of(ref.kind, meta)
+                self.world.create(manifest, ref.kind)
+                break
+        else:
+            return ""
+        if isinstance(runnable, Box):
+            create_externals(self.world, runnable, ref)
+        return f"{ref} {manifest.get('spec', {})}"
+
+    def _edit(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
+        live = self.world.get(ref)
+        if live is None:
+            return ""
+        before = {key: value for key, value in live.items() if key not in _SERVER}
+        meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
+        examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
+        patch = merge_diff({**before, "metadata": meta}, examples.changed({**before, "metadata": meta}))
+        if not patch:
+            return ""
+        self.world.change(ref, patch)
+        if isinstance(runnable, Box):
+            create_externals(self.world, runnable, ref)
+        return f"{ref} {patch}"
+
+    def _child_of(self, ref: ObjectRef, random: Random) -> ObjectRef | None:
+        uid = get_path(self.world.get(ref), "metadata", "uid")
+        mine = sorted(child for child, _, owners in self.world.children() if uid in owners)
+        return random.choice(mine) if mine else None
+
+
+def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
+    """Yield the acts on each object: it is made early, then changed about once in ten minutes."""
+    deeds, weights = zip(*_WEIGHTS.items(), strict=True)
+    for number in range(objects):
+        name, at, step = f"object-{number}", random.uniform(1.0, 0.3 * seconds), 0
+        yield Act(round(at, 3), Deed.CREATE, name)
+        while (at := at + random.expovariate(1 / min(600.0, seconds / 4))) < seconds:
+            step += 1
+            yield Act(round(at, 3), random.choices(deeds, weights)[0], name, step)
+
+
+def simulation_of(
+    *runnables: Runnable, definitions: Sequence[Manifest] = ()
+) -> Simulation[ExtensionWorld, ExtensionLaws]:
+    """Return the simulation of boxes and controllers; `definitions` are CRDs of further kinds that they use.
+
+    Raises CommandError for some that cannot run together.
+    """
+    extending_of(runnables, _MANAGER)
+    return Simulation(
+        partial(_world, runnables, definitions), ExtensionLaws, ExtensionWorkload, _lives, tuple(Deed), WORLD_FAULTS
+    )
+
+
+def _world(runnables: Sequence[Runnable], definitions: Sequence[Manifest], script: SimulationScript) -> ExtensionWorld:
+    return ExtensionWorld(runnables, definitions, script.seed, script.replicas)

@@ -1,0 +1,105 @@
+"""Things that a process of extensions runs: boxes, pure reconcilers, controllers in Python, and what each declares."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from kubelab.entropy import SeededEntropy
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of as composite_of_box
+from purekube.boxes.schemas import CrdVersions
+from purekube.composites.composite import Composite
+from purekube.ports import KubeApi, KubeTransport
+from purekube.reconcilers import Controller, PureReconciler, Resource
+from purekube.reconcilers.controllers import Feature, features_of, status_writer_of, watched_of
+from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
+from purekube.schema import Schema
+from purekube.schema.node import JsonType
+from purekube_run.composites.controllers import refuse_shared_kinds
+from purekube_run.reconcilers.controllers import bind
+from purekube_run.simulation.cluster import plain_definition
+from purekube_run.simulation.extension_replica import Extending
+
+Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
+"""A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
+
+_NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
+"""The API of controllers that are made to be looked at, and never run."""
+
+
+class SameText:
+    """An `Entropy` with the same text in all clusters: it depends on the length only."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Return text that looks random."""
+        return SeededEntropy(0).text(length, alphabet)
+
+
+def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
+    """Return the contents of a process of these. Raises CommandError for some that cannot run together."""
+    composites = [composite for runnable in runnables if (composite := composite_of(runnable)) is not None]
+    controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
+    made = (bind(controller, _NO_API) for controller in controllers)
+    refuse_shared_kinds(composites, (writer for each in made if (writer := status_writer_of(each)) is not None))
+    return Extending(composites, controllers, field_manager=field_manager, entropy=SameText())
+
+
+def composite_of(runnable: Runnable) -> Composite | None:
+    """Return the composite of a box or a pure reconciler; None for a controller in Python."""
+    match runnable:
+        case Box():
+            return composite_of_box(runnable)
+        case PureReconciler():
+            return composite_of_pure(runnable)
+        case _:
+            return None
+
+
+def kind_of(runnable: Runnable) -> Kind:
+    """Return the kind that a controller reconciles."""
+    kind = runnable.kind
+    return kind.kind if isinstance(kind, Resource) else kind
+
+
+def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
+    """Return that kind's classes, if it has any."""
+    return runnable.kind if isinstance(runnable.kind, Resource) else None
+
+
+def definition_of(runnable: Runnable) -> Manifest | None:
+    """Return the CRD of that kind; None for a kind that others define."""
+    if (resource := resource_of(runnable)) is not None:
+        return resource.crd()
+    if isinstance(runnable, Box):
+        return runnable.crd or plain_definition(runnable.kind)
+    return None
+
+
+def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
+    """Return the schema of that kind: its own, else that of a further definition; without any, of an empty object."""
+    if (resource := resource_of(runnable)) is not None:
+        return resource.schema
+    crd = runnable.crd if isinstance(runnable, Box) else definitions.get(kind_of(runnable).crd_name)
+    known = CrdVersions.of(crd).stored.schema if crd else None
+    return Schema(type=JsonType.OBJECT) if known is None else known
+
+
+def child_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
+    """Return the kinds of objects that it makes."""
+    if (composite := composite_of(runnable)) is not None:
+        return composite.child_kinds
+    return tuple(watched.kind for watched in watched_of(bind(cast("Any", runnable), _NO_API).owns))
+
+
+def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
+    """Return the kinds of other owners' objects that it reads."""
+    if (composite := composite_of(runnable)) is not None:
+        return tuple(external.kind for external in composite.externals)
+    return tuple(watched.kind for watched in watched_of(bind(cast("Any", runnable), _NO_API).reads))
+
+
+def reports_ready(runnable: Runnable) -> bool:
+    """Return whether conditions are written for its objects."""
+    if isinstance(runnable, Box | PureReconciler):
+        return True
+    return Feature.CONDITIONS in features_of(bind(runnable, _NO_API))
