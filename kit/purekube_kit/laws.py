@@ -16,8 +16,7 @@ from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.boxes.box import Box
-from purekube.reconcilers import Object, PureReconciler, Reconciler
-from purekube.reconcilers.controllers import Feature, features_of, watched_of
+from purekube.reconcilers import Object, PureReconciler
 from purekube_kit.cluster import ClusterUnderTest, Definition
 from purekube_kit.fake import FakeCluster, HotLoop
 from purekube_kit.purity import AskedTwice
@@ -25,7 +24,7 @@ from purekube_kit.record import Write
 from purekube_run.simulation import box_laws as of_boxes
 from purekube_run.simulation.cluster import condition_of, ready_of
 from purekube_run.simulation.faults import at_random, away, calm
-from purekube_run.simulation.runnables import Runnable
+from purekube_run.simulation.runnables import Runnable, child_kinds_of, reports_ready
 from purekube_run.simulation.stable_parts import stable_parts_of
 
 LAWS: Final = (
@@ -228,21 +227,13 @@ class _Trial:
         return max((write.at for write in _changes(world)), default=0.0)
 
     def _says(self, world: _World) -> None:
-        if not self._speaks:
+        if not reports_ready(self.controller):
             return
         ready = condition_of(self._live(world), "Ready")
         if not ready:
             raise _Broken("says how it stands", "there is no condition Ready", world.cluster)
         if ready.get("status") != "True" and not (ready.get("reason") and ready.get("message")):
             raise _Broken("says how it stands", f"it is not ready, and does not say why: {ready}", world.cluster)
-
-    @property
-    def _speaks(self) -> bool:
-        """True if conditions are written for the object."""
-        one = self.controller
-        if isinstance(one, type):
-            return issubclass(one, Reconciler)
-        return isinstance(one, Box | PureReconciler) or Feature.CONDITIONS in features_of(one)
 
     def _steady(self, world: _World) -> None:
         """Check that nothing is written while nothing changes, nor because the process restarts."""
@@ -354,5 +345,5 @@ class _Trial:
                 return False
             case PureReconciler():
                 return get_path(live, "metadata", "annotations", APPLIED_HASH) is not None
-            case one:
-                return ref.kind in [watched.kind for watched in watched_of(one.owns)]
+            case controller:
+                return ref.kind in child_kinds_of(controller)

@@ -95,6 +95,22 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     return loaded
 
 
+def controllers_in(name: str) -> tuple[str, ...]:
+    """Return the names of a module's controllers; the name itself if it is installed, or names an attribute.
+
+    A class of which the module has a controller is left out. Raises CommandError.
+    """
+    if ":" in name or any(entry.name == name for entry in installed()):
+        return (name,)
+    module = _imported(name, name)
+    own = {attribute: value for attribute, value in vars(module).items() if _is_own(module, value)}
+    made = {type(value) for value in own.values()}
+    names = tuple(f"{name}:{attribute}" for attribute, value in own.items() if value not in made)
+    if not names:
+        raise CommandError(f"controller {name}: the module {name} has no controller", status=USAGE)
+    return names
+
+
 def _find_controllers(name: str) -> Iterator[Any]:
     if ":" in name:
         yield from _controllers(name, _attribute(name, name))
@@ -129,12 +145,7 @@ def _package(entry: EntryPoint) -> str:
 def _attribute(name: str, value: str) -> Any:
     """Return the object at `module:attribute`; modules of the working directory are found too."""
     module, _, path = value.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = importlib.import_module(module)
-    except Exception as error:
-        raise CommandError(f"controller {name}: {module} cannot be imported: {_reason(error)}") from error
+    found = _imported(name, module)
     for step in path.split("."):
         if not hasattr(found, step):
             raise CommandError(
@@ -142,6 +153,15 @@ def _attribute(name: str, value: str) -> Any:
             )
         found = getattr(found, step)
     return found
+
+
+def _imported(name: str, module: str) -> Any:
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        raise CommandError(f"controller {name}: {module} cannot be imported: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -71,7 +71,9 @@ class ExtensionReplica(Replica):
     async def _work(self, machine: Machine, election: Election) -> None:
         extending, api, clock = self.extending, self.connect(election.before_write), machine.clock
         events = BackgroundEvents(api, clock, instance=self.name, field_manager=extending.field_manager)
-        options = ManagerOptions(machine.random, entropy=extending.entropy, concluded=extending.concluded)
+        options = ManagerOptions(
+            machine.random, observer=self.observer, entropy=extending.entropy, concluded=extending.concluded
+        )
         self.manager = ExtensionManager(
             api, clock, events, options, composites=extending.composites, controllers=extending.controllers
         )

@@ -13,9 +13,9 @@ from random import Random
 from typing import Final
 
 import attrs
+from kubelab.simulation.patches import merge_diff
 
 from kubelab.flux import FluxBehaviour
-from kubelab.simulation.patches import merge_diff
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import LEASE, NAMESPACE
@@ -24,6 +24,7 @@ from purekube.boxes.kind_webhooks import converter_of
 from purekube.boxes.labels import MARKS
 from purekube.boxes.model import OnDelete
 from purekube.controller.lease.record import LeasePolicy
+from purekube.reconcilers import PureReconciler
 from purekube_run.controller.candidacy import Candidacy
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
@@ -100,7 +101,7 @@ class ExtensionWorld(World):
             restarts=_RESTARTS,
         )
         self.child_kinds: Sequence[Kind] = tuple(dict.fromkeys(children))
-        self.rights = tuple(dict.fromkeys(kind.plural for kind in (*map(kind_of, runnables), *self.child_kinds)))
+        self.rights = tuple(dict.fromkeys(kind.plural for kind in self.kinds))
         self._prepare()
         extending = attrs.evolve(extending_of(runnables, _MANAGER), candidacy=_CANDIDACY)
         names = (f"replica-{number + 1}" for number in range(replicas))
@@ -108,6 +109,11 @@ class ExtensionWorld(World):
         self.replicas += [
             ExtensionReplica(self, name, extending, user=user, latency=_LATENCY) for name, user in users.items()
         ]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of objects that are reconciled, and of their children."""
+        return tuple(dict.fromkeys((*map(kind_of, self.runnables), *self.child_kinds)))
 
     def _prepare(self) -> None:
         labels: dict[str, str] = {}
@@ -135,7 +141,8 @@ class ExtensionWorld(World):
 
     def children(self) -> Iterator[tuple[ObjectRef, Manifest, frozenset[str]]]:
         """Yield every object of a kind of children that belongs to an object, with the uids of its owners."""
-        labels = {composite.marks.owner_uid for each in self.runnables if (composite := composite_of(each)) is not None}
+        composites = [composite_of(each) for each in self.runnables if isinstance(each, Box | PureReconciler)]
+        labels = {composite.marks.owner_uid for composite in composites}
         kinds = {kind_of(runnable).kind for runnable in self.runnables}
         for kind in self.child_kinds:
             for live in self.objects(kind):

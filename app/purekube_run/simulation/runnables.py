@@ -10,18 +10,18 @@ from purekube.boxes.decide import composite_of as composite_of_box
 from purekube.boxes.schemas import CrdVersions
 from purekube.composites.composite import Composite
 from purekube.ports import KubeApi, KubeTransport
-from purekube.reconcilers import Controller, PureReconciler, Resource
-from purekube.reconcilers.controllers import Feature, features_of, status_writer_of, watched_of
+from purekube.reconcilers import PureReconciler, Resource
+from purekube.reconcilers.controllers import AnyController, Feature, features_of, status_writer_of, watched_of
 from purekube.reconcilers.decide_pure import composite_of as composite_of_pure
 from purekube.schema import Schema
 from purekube.schema.node import JsonType
-from purekube_run.composites.controllers import refuse_shared_kinds
-from purekube_run.reconcilers.controllers import bind
+from purekube_run.composites.controller import refuse_shared_kinds
+from purekube_run.reconcilers.controllers import GivenController, bind
 from purekube_run.simulation.cluster import plain_definition
 from purekube_run.simulation.extension_replica import Extending
 
-Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
-"""A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
+Runnable: TypeAlias = Box | PureReconciler[Any, Any] | GivenController
+"""A thing to run: a box, a reconciler of either level, a Watcher, or what makes one of these from the API alone."""
 
 _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 """The API of controllers that are made to be looked at, and never run."""
@@ -37,33 +37,33 @@ class SameText:
 
 def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
     """Return the contents of a process of these. Raises CommandError for some that cannot run together."""
-    composites = [composite for runnable in runnables if (composite := composite_of(runnable)) is not None]
+    composites = [composite_of(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
     controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
     made = (bind(controller, _NO_API) for controller in controllers)
     refuse_shared_kinds(composites, (writer for each in made if (writer := status_writer_of(each)) is not None))
     return Extending(composites, controllers, field_manager=field_manager, entropy=SameText())
 
 
-def composite_of(runnable: Runnable) -> Composite | None:
-    """Return the composite of a box or a pure reconciler; None for a controller in Python."""
-    match runnable:
-        case Box():
-            return composite_of_box(runnable)
-        case PureReconciler():
-            return composite_of_pure(runnable)
-        case _:
-            return None
+def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
+    """Return the composite of a box or a pure reconciler."""
+    return composite_of_box(runnable) if isinstance(runnable, Box) else composite_of_pure(runnable)
+
+
+def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
+    """Return a thing that can be asked what it declares."""
+    return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 
 
 def kind_of(runnable: Runnable) -> Kind:
     """Return the kind that a controller reconciles."""
-    kind = runnable.kind
+    kind = _declared(runnable).kind
     return kind.kind if isinstance(kind, Resource) else kind
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
     """Return that kind's classes, if it has any."""
-    return runnable.kind if isinstance(runnable.kind, Resource) else None
+    kind = _declared(runnable).kind
+    return kind if isinstance(kind, Resource) else None
 
 
 def definition_of(runnable: Runnable) -> Manifest | None:
@@ -86,16 +86,16 @@ def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema
 
 def child_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
     """Return the kinds of objects that it makes."""
-    if (composite := composite_of(runnable)) is not None:
-        return composite.child_kinds
-    return tuple(watched.kind for watched in watched_of(bind(cast("Any", runnable), _NO_API).owns))
+    if isinstance(runnable, Box | PureReconciler):
+        return composite_of(runnable).child_kinds
+    return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).owns))
 
 
 def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
     """Return the kinds of other owners' objects that it reads."""
-    if (composite := composite_of(runnable)) is not None:
-        return tuple(external.kind for external in composite.externals)
-    return tuple(watched.kind for watched in watched_of(bind(cast("Any", runnable), _NO_API).reads))
+    if isinstance(runnable, Box | PureReconciler):
+        return tuple(external.kind for external in composite_of(runnable).externals)
+    return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).reads))
 
 
 def reports_ready(runnable: Runnable) -> bool:

@@ -31,13 +31,20 @@ class Incident:
 
 @attrs.frozen
 class SimulationScript:
-    """A whole run. `seconds` is the time until faults stop."""
+    """A whole run. `seconds` is the time until faults stop.
+
+    `boxes` are files and `controllers` names of a user, whose objects live in the run, with the files `crds`; without
+    any, it is the operator that is simulated.
+    """
 
     seed: int
     replicas: int
     seconds: float
     acts: tuple[Act, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    boxes: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    crds: tuple[str, ...] = ()
 
     @property
     def steps(self) -> tuple[Act | Incident, ...]:

@@ -42,7 +42,7 @@ def script_text(
     script: SimulationScript, broken: Mapping[str, Any] | None = None, also: Mapping[str, Any] | None = None
 ) -> str:
     """Return the text of a run's file. `broken` says which law the run breaks, `also` of what it is."""
-    fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS)
+    fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **(also or {}), **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     for name, steps in (("acts", script.acts), ("incidents", script.incidents)):

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -13,11 +13,11 @@ import attrs
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.simulation.laws import LawViolation, clock
 from purekube_run.simulation.run import SimulationOutcome
-from purekube_run.simulation.script import Act
+from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.run import draw, perform
+from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdict_text
 
 
@@ -33,6 +33,9 @@ class SimulateRequest:
     seed: int
     jobs: int = 1
     folder: Path = Path()
+    boxes: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    crds: tuple[str, ...] = ()
     workload: tuple[Act, ...] | None = None
     """The acts of every run; by default they are drawn."""
     verdict: Path | None = None
@@ -41,13 +44,13 @@ class SimulateRequest:
     """Saves a broken run, by its seed and its text, and returns where; by default it goes into `folder`."""
 
 
-def faults_named(names: str) -> tuple[str, ...]:
+def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[str, ...]:
     """Return the faults for `all`, `none` or a list of names. Raises CommandError for an unknown name."""
     if names in ("all", "none"):
-        return tuple(FAULTS) if names == "all" else ()
+        return tuple(known) if names == "all" else ()
     chosen = tuple(name.strip() for name in names.split(","))
-    if unknown := [name for name in chosen if name not in FAULTS]:
-        raise CommandError(f"there is no fault {', '.join(unknown)}; there are {', '.join(FAULTS)}", status=USAGE)
+    if unknown := [name for name in chosen if name not in known]:
+        raise CommandError(f"there is no fault {', '.join(unknown)}; there are {', '.join(known)}", status=USAGE)
     return chosen
 
 
@@ -82,13 +85,10 @@ def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, SimulationOutcome
 
 
 def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
-    script = draw(
-        seed,
-        seconds=request.seconds,
-        instances=request.instances,
-        replicas=request.replicas,
-        faults=request.faults,
+    named = SimulationScript(
+        *(seed, request.replicas, request.seconds), *((), ()), *(request.boxes, request.controllers, request.crds)
     )
+    script = drawn(named, request.instances, request.faults)
     if request.workload is not None:
         script = attrs.evolve(script, acts=request.workload)
     outcome = perform(script)

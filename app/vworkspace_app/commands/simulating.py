@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.commands.session import Kubeconfig
+from vworkspace_app.commands.session import Crds, Kubeconfig
 from vworkspace_app.settings.setting_types import seconds_of
 
 simulate = App(name="simulate")
@@ -18,9 +18,24 @@ def simulate_runs(
     *,
     runs: Annotated[int, Parameter(help="Runs, each with the next seed.")] = 20,
     time: Annotated[str, Parameter(name="--for", help="Virtual time of a run until its faults stop: 10m, 1h.")] = "1h",
-    instances: Annotated[int, Parameter(help="ApplicationInstances that are made in a run.")] = 10,
+    instances: Annotated[int, Parameter(help="ApplicationInstances that are made in a run, or objects of yours.")] = 10,
     replicas: Annotated[int, Parameter(help="Processes of the operator, of which one leads.")] = 2,
     faults: Annotated[str, Parameter(help="all, none, or names with commas between them.")] = "all",
+    box: Annotated[
+        list[str] | None,
+        Parameter(
+            help="File of a box of yours, which runs instead of the operator.", negative="", consume_multiple=False
+        ),
+    ] = None,
+    controllers: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Controllers of yours, which run instead of the operator: MODULE[:NAME], or an installed name.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    crds: Crds = None,
     seed: Annotated[int, Parameter(help="The seed of the first run. A run depends on its seed alone.")] = 1,
     jobs: Annotated[int, Parameter(help="Runs at the same time, each in a process of its own.")] = 1,
     output: Annotated[Path, Parameter(help="The folder for files of runs that break a law.")] = Path(),
@@ -42,10 +57,14 @@ def simulate_runs(
         vworkspace-operator simulate --runs 1000 --for 10m --instances 5 --jobs 2
         vworkspace-operator simulate --faults crash-after-write,watch-late --seed 42
         vworkspace-operator simulate --runs 1 --for 1h --instances 50 --faults none
+        vworkspace-operator simulate --box webapp.yaml --for 20m --instances 3
+        vworkspace-operator simulate --controllers shops.reconcilers --runs 100 --for 20m
     """
     from vworkspace_app.commands.recording_commands import acts_of, save_in_config_map
     from vworkspace_app.commands.simulate import SimulateRequest, faults_named
     from vworkspace_app.commands.simulate import simulate as run
+    from vworkspace_app.simulation.extensions import extension_simulation
+    from vworkspace_app.simulation.faults import FAULTS
 
     counts = {"--runs": runs, "--instances": instances, "--replicas": replicas, "--jobs": jobs}
     if wrong := [name for name, count in counts.items() if count < 1]:
@@ -53,8 +72,12 @@ def simulate_runs(
     if not 0 <= index < 1_000_000:
         raise CommandError(f"--index {index}: from 0 to 999999", status=USAGE)
     acts = None if workload is None else acts_of(workload, seconds_of_run(time))
+    extensions = tuple(box or ()), tuple(controllers or ()), tuple(map(str, crds or ()))
+    known = extension_simulation(*extensions).faults if box or controllers else FAULTS
+    named = faults_named(faults, tuple(known))
     request = SimulateRequest(
-        *(runs, seconds_of_run(time), instances, replicas, faults_named(faults), seed + index * runs, jobs, output),
+        *(runs, seconds_of_run(time), instances, replicas, named, seed + index * runs, jobs, output),
+        *extensions,
         workload=acts,
         verdict=verdict,
         save=partial(save_in_config_map, None, config_maps) if config_maps else None,

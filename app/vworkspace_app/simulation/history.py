@@ -20,17 +20,17 @@ from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Requeue, RequeuePace
 from purekube_run.controller.observer import Reconciled
+from purekube_run.simulation.extension_world import ExtensionWorld
 from purekube_run.simulation.laws import clock
+from purekube_run.simulation.world import World
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.simulation.replica import OperatorReplica
-from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.operations.engines import engine_kinds
 
 SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KINDS, *engine_kinds())))
 """The kinds whose objects a moment shows."""
-_KEPT: Final = {(kind.group, kind.plural): kind for kind in (*SHOWN_KINDS, LEASE, SECRET)}
 
 
 @attrs.frozen
@@ -76,9 +76,10 @@ class RunMoment:
 
 @attrs.define
 class ObjectHistory:
-    """All versions of all objects, in order. `count` is the number of changes."""
+    """All versions of all objects, in order. `count` is the number of changes; a moment shows the kinds `shown`."""
 
     count: int = 0
+    shown: tuple[Kind, ...] = SHOWN_KINDS
     _versions: defaultdict[ObjectRef, list[tuple[int, bytes | None]]] = attrs.field(factory=lambda: defaultdict(list))
 
     def note(self, ref: ObjectRef, raw: bytes | None) -> None:
@@ -86,11 +87,11 @@ class ObjectHistory:
         self.count += 1
         self._versions[ref].append((self.count, raw))
 
-    def at(self, changes: int, kinds: Sequence[Kind] = SHOWN_KINDS) -> Mapping[ObjectRef, Manifest]:
-        """Return the objects of `kinds` after so many changes, in the order of their names."""
+    def at(self, changes: int, kinds: Sequence[Kind] = ()) -> Mapping[ObjectRef, Manifest]:
+        """Return the objects of `kinds` after so many changes, by name; by default of the kinds that are shown."""
         objects = {}
         for ref in sorted(self._versions):
-            if ref.kind in kinds and (raw := self._raw(ref, changes)) is not None:
+            if ref.kind in (kinds or self.shown) and (raw := self._raw(ref, changes)) is not None:
                 objects[ref] = msgspec.json.decode(raw)
         return objects
 
@@ -121,11 +122,16 @@ class RunHistory:
 class RunRecorder:
     """The recorder of a world's history; attach it before time passes."""
 
-    world: SimulatedWorld
+    world: World
     history: RunHistory = attrs.field(factory=RunHistory)
     _replicas: tuple[ReplicaState, ...] = ()
+    _kept: dict[GroupResource, Kind] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        if isinstance(self.world, ExtensionWorld):
+            self.history.objects.shown = self.world.kinds
+        shown = self.history.objects.shown
+        self._kept |= {(kind.group, kind.plural): kind for kind in (*shown, LEASE, SECRET)}
         for place, records in self.world.server.store.snapshot().objects.items():
             for record in records.values():
                 self._note_object(place, record, record)
@@ -139,7 +145,7 @@ class RunRecorder:
             self._note_object(place, record, change.after)
 
     def _note_object(self, place: GroupResource, record: Record, after: Record | None) -> None:
-        kind = _KEPT.get(place)
+        kind = self._kept.get(place)
         if kind is not None:
             namespace, name = record.key
             self.history.objects.note(ObjectRef(kind, namespace or None, name), None if after is None else after.raw)

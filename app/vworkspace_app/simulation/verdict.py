@@ -47,7 +47,7 @@ class SimulationTally:
         """Add a run."""
         self.runs += 1
         self.acts += outcome.acts
-        self.jobs += outcome.counts["jobs"]
+        self.jobs += outcome.counts.get("jobs", 0)
         self.writes += outcome.writes
         self.seconds += outcome.seconds
         self.points |= outcome.write_points

@@ -34,6 +34,7 @@ _COLOURS: Final = (
     (r"^# .*", "dim"),
     (r"\b(?:Ready|Succeeded)\b(?=  )", "green"),
     (r"\b(?:Stalled|Failed)\b(?=  )", "bold red"),
+    (r"^(?:▲|broken).*", "bold red"),
     (r"vworkspace-operator retry \S+ -n \S+", "cyan"),
 )
 
@@ -43,8 +44,8 @@ def pictures() -> Mapping[Path, str]:
     told = DEMO.read_text(encoding="utf-8").splitlines()
     first_act = told[: next(number for number, line in enumerate(told) if number > _HEAD and not line)]
     return {
-        IMAGES / "day.svg": _drawn("vworkspace-operator", "day", _lines(golden(_WIDTH))),
-        IMAGES / "demo.svg": _drawn("make demo", "demo", first_act),
+        IMAGES / "day.svg": drawn("vworkspace-operator", "day", _lines(golden(_WIDTH))),
+        IMAGES / "demo.svg": drawn("make demo", "demo", first_act),
     }
 
 
@@ -62,21 +63,22 @@ def timeless(told: str) -> str:
     )
 
 
-def _drawn(title: str, name: str, lines: Iterable[str]) -> str:
+def drawn(title: str, name: str, lines: Iterable[str]) -> str:
+    """Return lines of a terminal as an SVG."""
     screen = Console(width=_WIDTH, record=True, file=StringIO(), force_terminal=True, highlight=False)
     for line in lines:
         text = Text(line)
         for pattern, style in _COLOURS:
             text.highlight_regex(pattern, style)
         screen.print(text)
-    drawn = screen.export_svg(title=title, theme=MONOKAI, unique_id=name)
-    own = re.sub(r"@font-face \{.*?\}\s*|<!-- Generated .*?-->\s*", "", drawn, flags=re.DOTALL)
+    picture = screen.export_svg(title=title, theme=MONOKAI, unique_id=name)
+    own = re.sub(r"@font-face \{.*?\}\s*|<!-- Generated .*?-->\s*", "", picture, flags=re.DOTALL)
     return own.replace("Fira Code,", "ui-monospace, Menlo,")
 
 
-def words(drawn: str) -> str:
+def words(picture: str) -> str:
     """What can be read in a picture: how it is drawn, each version of rich decides."""
-    return html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", drawn)))
+    return html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)))
 
 
 def _lines(recorded: Path) -> Iterator[str]:
@@ -96,8 +98,8 @@ def main() -> None:
     now = demo()
     if not DEMO.exists() or timeless(DEMO.read_text(encoding="utf-8")) != timeless(now):
         DEMO.write_text(now, encoding="utf-8")
-    for file, drawn in pictures().items():
-        file.write_text(drawn, encoding="utf-8")
+    for file, picture in pictures().items():
+        file.write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":
