@@ -135,7 +135,7 @@ def test_every_act_on_a_box_has_an_effect() -> None:
     """SIM-5: no act is named that does nothing."""
     acts = [Act(10.0 + 30 * number, do, "object-0", number) for number, do in enumerate(Deed) if do != Deed.DELETE]
     script = SimulationScript(1, 1, 240.0, boxes=(str(BOXES / "webapp.yaml"),))
-    steps = (*acts, Act(200.0, Deed.DELETE, "object-0", 9), Incident(95.0, "replica-killed"))
+    steps: list[Act | Incident] = [*acts, Act(200.0, Deed.DELETE, "object-0", 9), Incident(95.0, "replica-killed")]
     outcome = perform(script.with_steps(steps))
     assert outcome.broken == ()
     assert outcome.acts == len(Deed)
