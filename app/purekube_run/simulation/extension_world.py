@@ -13,9 +13,9 @@ from random import Random
 from typing import Final
 
 import attrs
-from kubelab.simulation.patches import merge_diff
 
 from kubelab.flux import FluxBehaviour
+from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import LEASE, NAMESPACE
