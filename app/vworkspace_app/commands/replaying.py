@@ -15,6 +15,8 @@ from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome
 from vworkspace_app.commands.moment_text import difference_lines, field_lines, moment_lines, one_line, timeline_line
 from vworkspace_app.commands.trace import serve
+from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.settings import RunSettings
 from vworkspace_app.simulation.history import RunHistory, RunRecorder
 from vworkspace_app.simulation.laws import OperatorLaws
 from vworkspace_app.simulation.recording_file import is_recording, read_recording
@@ -22,6 +24,7 @@ from vworkspace_app.simulation.recording_replay import replayed
 from vworkspace_app.simulation.run import perform, read_script
 from vworkspace_app.simulation.run_trace import trace_of
 from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.overview.trace import Trace
 from vworkspace_core.overview.trace_differences import differences
 
@@ -40,6 +43,8 @@ class ReplayRequest:
     step: bool = False
     show: bool = False
     listen: str = "127.0.0.1:0"
+    settings: RunSettings = attrs.field(factory=RunSettings)
+    """The settings of the operator that was recorded."""
 
 
 @attrs.frozen
@@ -64,7 +69,7 @@ def moment_of(text: str, option: str) -> float:
 
 def replay(request: ReplayRequest) -> int:
     """Run a saved run or decide a recording again, and show what was asked for; return the exit status."""
-    done = _played(request.file)
+    done = _played(request.file, request.settings)
     history = done.history
     if not history.moments:
         raise CommandError(f"{one_line(str(request.file))}: nothing happens in it", status=USAGE)
@@ -83,10 +88,12 @@ def replay(request: ReplayRequest) -> int:
     return done.status
 
 
-def _played(path: Path) -> _Replayed:
+def _played(path: Path, settings: RunSettings) -> _Replayed:
     try:
         if is_recording(path):
-            recorded = replayed(read_recording(path))
+            recording = read_recording(path)
+            decisions = operator_settings(settings, recording.cluster_id, builtin_templates()).decisions
+            recorded = replayed(recording, decisions)
             return _Replayed(recorded.history, tuple(recorded.verdict()), int(bool(recorded.differences)))
         script = read_script(path)
     except BadFile as error:

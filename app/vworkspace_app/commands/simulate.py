@@ -119,7 +119,9 @@ def summary_lines(
         f"tried    {tally.acts:,} creates, edits and deletions · {tally.jobs:,} jobs · {tally.writes:,} writes at "
         f"{len(tally.points)} write points"
     )
-    yield from _wrapped("faults   ", [f"{tally.happened[name]:,} {name}" for name in faults or sorted(tally.happened)])
+    yield from _wrapped(
+        "faults   ", [f"{tally.happened.get(name, 0):,} {name}" for name in faults or sorted(tally.happened)]
+    )
     clauses = [f"{clause} {count:,}" for clause, count in sorted(tally.checks.items())]
     yield from _wrapped(f"laws     {sum(tally.checks.values()):,} checks · ", clauses)
 

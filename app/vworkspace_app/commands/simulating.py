@@ -109,6 +109,14 @@ def replay(
         bool, Parameter(name="--open", help="Serve a page with a slider for time, and open it.", negative="")
     ] = False,
     listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
+    setting: Annotated[
+        list[str] | None,
+        Parameter(
+            help="NAME=VALUE: a setting of run that the recorded operator had; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
 ) -> int:
     """Run a saved run again, or decide a recorded cluster again, and show any moment of it.
 
@@ -120,16 +128,19 @@ def replay(
         vworkspace-operator simulate replay broken-PULL-4-20261519.json --at 0:41:07
         vworkspace-operator simulate replay broken-PULL-4-20261519.json --diff 40m 0:41:07
         vworkspace-operator simulate replay broken-PULL-4-20261519.json --step
-        vworkspace-operator simulate replay day.jsonl --open
+        vworkspace-operator simulate replay day.jsonl --setting interval=30m --open
     """
+    from vworkspace_app.commands.manifests import chosen_settings
     from vworkspace_app.commands.replaying import ReplayRequest, moment_of
     from vworkspace_app.commands.replaying import replay as run
+    from vworkspace_app.settings.loading import load
 
     if sum((bool(at), step, diff is not None, show)) > 1:
         raise CommandError("of --at, --step, --diff and --open only one can be chosen", status=USAGE)
     moments = None if diff is None else (moment_of(diff[0], "--diff"), moment_of(diff[1], "--diff"))
     moment = moment_of(at, "--at") if at else None
-    return run(ReplayRequest(file, moment, moments, step=step, show=show, listen=listen))
+    settings = load(chosen_settings(setting or []), {}).settings
+    return run(ReplayRequest(file, moment, moments, step=step, show=show, listen=listen, settings=settings))
 
 
 @simulate.command

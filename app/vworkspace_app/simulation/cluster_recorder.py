@@ -12,7 +12,6 @@ from typing import Final
 import anyio
 import attrs
 
-from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.resources import EVENT
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.informer.changes import CacheChange
@@ -31,7 +30,6 @@ from vworkspace_app.simulation.recording_file import (
     RecordingHead,
     line_of,
 )
-from vworkspace_core.api.kinds import CLUSTER
 
 _SYNC_SECONDS: Final = 60.0
 """The longest time for which a first list is waited for."""
@@ -55,7 +53,7 @@ class ClusterRecorder:
     async def record(self, seconds: float, cluster_id: str = "") -> None:
         """Record for so many seconds, or until the file is full. Raises what `KubeApi.list` raises."""
         self._began = self.clock.monotonic()
-        head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id or await self._cluster_id(), VERSION)
+        head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id, VERSION)
         self._put(line_of(head))
         random = Random(0)  # jitter of retries
         runners = [
@@ -78,14 +76,6 @@ class ClusterRecorder:
 
     def _seconds(self) -> float:
         return round(self.clock.monotonic() - self._began, 3)
-
-    async def _cluster_id(self) -> str:
-        """Return the id of the only Cluster object; empty if there is none, or several."""
-        try:
-            clusters = (await self.api.list(CLUSTER)).items
-        except KindMissing:
-            return ""
-        return str(clusters[0].get("spec", {}).get("clusterId", "")) if len(clusters) == 1 else ""
 
     def _changed(self, change: CacheChange) -> None:
         kind = LISTED if change.initial else change.type.value

@@ -16,13 +16,15 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.secret_material import REDACTED, is_secret_key, redact
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 Mask: TypeAlias = Callable[[str | float], str]
 
 MARK: Final = "masked-"
 """The beginning of every masked value."""
-_VALUES: Final = frozenset({"values", "inline", "valuesPatch"})
-"""Fields below which everything is a value."""
+_VALUES: Final = frozenset({"values", "valuesPatch"})
+_OF_INSTANCES: Final = frozenset({"inline", "valuesPatch"})
+"""Fields below which everything is a value; `values` of an instance also names their source."""
 _DIGESTS: Final = frozenset({"configDigest", "lastAttemptedConfigDigest", "specHash"})
 _DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
 _TEXTS: Final = frozenset({"message", "note", "reason"})
@@ -41,7 +43,7 @@ class Masker:
 
     def masked(self, manifest: Manifest) -> dict[str, Any]:
         """Return an object as it is recorded."""
-        masked: dict[str, Any] = _walk(manifest, self._mask, self._without_quotes)
+        masked: dict[str, Any] = _Walk(_fields_of(manifest), self._mask, self._without_quotes).of(manifest)
         applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
         if applied and get_path(manifest, "spec", "values"):
             masked["metadata"]["annotations"][APPLIED_HASH] = self._mask(str(applied))
@@ -64,7 +66,7 @@ class Masker:
 
 def without_values(manifest: Manifest) -> dict[str, Any]:
     """Return an object with `***` in place of every value and digest, for people."""
-    shown: dict[str, Any] = _walk(manifest, lambda value: REDACTED, lambda text: text)
+    shown: dict[str, Any] = _Walk(_fields_of(manifest), lambda value: REDACTED, lambda text: text).of(manifest)
     return shown
 
 
@@ -77,34 +79,45 @@ def holds_masked(value: Any) -> bool:
     return isinstance(value, list) and any(map(holds_masked, value))
 
 
-def _walk(value: Any, mask: Mask, unquoted: Callable[[str], str], key: str = "") -> Any:
-    if isinstance(value, Mapping):
-        named = isinstance(value.get("name"), str) and isinstance(value.get("value"), str)
-        return {
-            name: _all_masked(item, mask)
-            if _is_value(name, item) or (named and name == "value")
-            else _walk(item, mask, unquoted, str(name))
-            for name, item in value.items()
-            if name not in _DROPPED
-        }
-    if isinstance(value, list):
-        return [_walk(item, mask, unquoted, key) for item in value]
-    if isinstance(value, str):
-        return redact(unquoted(value) if key in _TEXTS else value)
-    return value
+def _fields_of(manifest: Manifest) -> frozenset[str]:
+    return _OF_INSTANCES if manifest.get("kind") == APPLICATION_INSTANCE.kind else _VALUES
 
 
-def _is_value(name: str, item: Any) -> bool:
-    if name in _DIGESTS or (name in _VALUES and isinstance(item, Mapping | list)):
-        return True
-    return is_secret_key(name) and isinstance(item, str | int | float | list)
+@attrs.frozen
+class _Walk:
+    """One way through an object: the fields below which everything is masked, the mask, and what messages lose."""
 
+    fields: frozenset[str]
+    mask: Mask
+    unquoted: Callable[[str], str]
 
-def _all_masked(value: Any, mask: Mask) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _all_masked(item, mask) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_all_masked(item, mask) for item in value]
-    if value is None or isinstance(value, bool) or value == "":
+    def of(self, value: Any, key: str = "") -> Any:
+        """Return a value as it is recorded."""
+        if isinstance(value, Mapping):
+            named = isinstance(value.get("name"), str) and isinstance(value.get("value"), str)
+            return {
+                name: self._masked(item)
+                if self._is_value(name, item) or (named and name == "value")
+                else self.of(item, str(name))
+                for name, item in value.items()
+                if name not in _DROPPED
+            }
+        if isinstance(value, list):
+            return [self.of(item, key) for item in value]
+        if isinstance(value, str):
+            return redact(self.unquoted(value) if key in _TEXTS else value)
         return value
-    return mask(value)
+
+    def _is_value(self, name: str, item: Any) -> bool:
+        if name in _DIGESTS or (name in self.fields and isinstance(item, Mapping | list)):
+            return True
+        return is_secret_key(name) and isinstance(item, str | int | float | list)
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._masked(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._masked(item) for item in value]
+        if value is None or isinstance(value, bool) or value == "":
+            return value
+        return self.mask(value)

@@ -12,12 +12,12 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import EVENT
 from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.input_file import BadFile, Bounds, check_bounds, converted, decoded, read_bytes
 from vworkspace_app.simulation.history import SHOWN_KINDS
-from vworkspace_core.api.kinds import ALL_KINDS
+from vworkspace_core.api.kinds import ALL_KINDS, CLUSTER
 
 FORMAT: Final = "vworkspace.io/recording/v1"
 LARGEST: Final = 256 * 1024 * 1024
@@ -107,7 +107,13 @@ def read_recording(path: Path) -> Recording:
         seconds = change.at
         if change.type != END:
             changes.append(_object(path, number, change))
-    return Recording(start, head.cluster_id, tuple(changes), seconds)
+    return Recording(start, head.cluster_id or _only_cluster(changes), tuple(changes), seconds)
+
+
+def _only_cluster(changes: list[RecordedObject]) -> str:
+    """Return the id of the recorded Cluster; empty if there is none, or several."""
+    ids = {str(get_path(change.last, "spec", "clusterId") or "") for change in changes if change.ref.kind == CLUSTER}
+    return ids.pop() if len(ids) == 1 else ""
 
 
 def _changes(path: Path, lines: list[bytes]) -> Iterator[tuple[int, RecordedChange]]:

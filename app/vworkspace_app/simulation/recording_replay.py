@@ -75,9 +75,9 @@ class ReplayedRecording:
             yield f"the recorded objects show what this version decides: {self.decided:,} decisions"
 
 
-def replayed(recording: Recording, settings: Settings | None = None) -> ReplayedRecording:
-    """Decide a recording again. `settings` are the operator's; by default the default ones for its cluster."""
-    replay = _Replay(recording, settings or Settings(recording.cluster_id))
+def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
+    """Decide a recording again, with the settings of the operator that was recorded."""
+    replay = _Replay(recording, settings)
     replay.run()
     return ReplayedRecording(replay.history, tuple(replay.differences), replay.decided)
 
@@ -107,11 +107,13 @@ class _Replay:
                 self._decide(change.at, self._concerned(change))
         end = self.recording.seconds
         for ref, (since, decision) in sorted(self._open.items(), key=lambda each: each[0]):
-            self._conclude(ref, since, end, decision)
+            self._conclude(ref, since, decision, until=end)
 
     def _take(self, change: RecordedObject) -> None:
         if change.manifest is None:
             self._objects.pop(change.ref, None)
+            if change.ref in self._open:
+                self._conclude(change.ref, *self._open.pop(change.ref), until=change.at)
         else:
             self._objects[change.ref] = change.manifest
         raw = None if change.manifest is None else msgspec.json.encode(change.manifest)
@@ -149,16 +151,15 @@ class _Replay:
             decision = self._decision(ref, self.recording.start + timedelta(seconds=at))
             shown = RunDecision(ref.kind.kind.lower(), ref, decision.row, tuple(_effects(decision)))
             self.decided += 1
-            since = self._open.pop(ref, (at, shown))[0]
+            if ref in self._open and self._open[ref][1].effects != shown.effects:
+                self._conclude(ref, *self._open.pop(ref), until=at)
             if shown.effects:
-                self._open[ref] = since, shown
-            elif since < at:
-                self._conclude(ref, since, at, shown)
+                self._open.setdefault(ref, (at, shown))
             self._note(at, "this version", str(shown), shown)
 
-    def _conclude(self, ref: ObjectRef, since: float, until: float, decision: RunDecision) -> None:
+    def _conclude(self, ref: ObjectRef, since: float, decision: RunDecision, *, until: float) -> None:
         """Note a difference that lasted."""
-        if until - since >= IN_PROGRESS and decision.effects:
+        if until - since >= IN_PROGRESS:
             difference = RecordedDifference(ref, since, until, decision)
             self.differences.append(difference)
             self._note(until, "law", f"differs: {difference}", differs=True)

@@ -3,8 +3,7 @@
 A pod leaves its verdict as the termination message, of which kubelet keeps 4,096 bytes; `collect` adds them up.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -38,8 +37,8 @@ class SimulationTally:
     writes: int = 0
     seconds: float = 0.0
     points: set[str] = attrs.field(factory=set)
-    happened: Counter[str] = attrs.field(factory=Counter)
-    checks: Counter[str] = attrs.field(factory=Counter)
+    happened: dict[str, int] = attrs.field(factory=dict)
+    checks: dict[str, int] = attrs.field(factory=dict)
     broken_runs: int = 0
     broken: list[BrokenRun] = attrs.field(factory=list)
 
@@ -51,8 +50,8 @@ class SimulationTally:
         self.writes += outcome.writes
         self.seconds += outcome.seconds
         self.points |= outcome.write_points
-        self.happened.update(outcome.happened)
-        self.checks.update(outcome.checks)
+        _count(self.happened, outcome.happened)
+        _count(self.checks, outcome.checks)
 
     def add_broken(self, run: BrokenRun) -> None:
         """Add a run that broke a law."""
@@ -65,9 +64,14 @@ class SimulationTally:
         for field in ("runs", "acts", "jobs", "writes", "seconds", "broken_runs"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
         self.points |= other.points
-        self.happened.update(other.happened)
-        self.checks.update(other.checks)
+        _count(self.happened, other.happened)
+        _count(self.checks, other.checks)
         self.broken += other.broken
+
+
+def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 def verdict_text(tally: SimulationTally) -> str:

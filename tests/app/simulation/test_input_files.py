@@ -27,6 +27,7 @@ from vworkspace_app.simulation.recording_file import (
 from vworkspace_app.simulation.recording_replay import replayed
 from vworkspace_app.simulation.run import draw, read_script, script_in
 from vworkspace_app.simulation.workload import instance
+from vworkspace_core.instances.context import Settings
 
 SCRIPT = script_text(draw(5, seconds=900.0, instances=2, replicas=2, faults=tuple(FAULTS)))
 RECORDING = b"".join(
@@ -204,6 +205,8 @@ def test_a_mutated_recording_is_decided_or_refused_in_one_line(
     """SIM-3, RUN-11: objects of any shape are decided, or the row says why not."""
     path = tmp_path_factory.mktemp("mutated") / "day.jsonl"
     path.write_bytes(mutated(RECORDING, mutations))
-    read = problem(lambda: replayed(read_recording(path)) if is_recording(path) else read_script(path))
+    read = problem(
+        lambda: replayed(read_recording(path), Settings("simulated-1")) if is_recording(path) else read_script(path)
+    )
     told = [read] if isinstance(read, str) else read.verdict()
     assert all(map(one_line, told))
