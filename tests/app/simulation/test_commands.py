@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from purekube_run.process.command_line import CommandError
+from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from vworkspace_app.commands.replaying import ReplayRequest, replay
 from vworkspace_app.commands.simulate import SimulateRequest, faults_named, simulate
 from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.run import draw
+from vworkspace_app.simulation.run import draw, read_script
+from vworkspace_app.simulation.script import Do
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,6 +36,16 @@ def test_a_saved_run_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: P
     path.write_text(script_text(draw(5, seconds=60.0, instances=1, replicas=1, faults=())))
     assert replay(ReplayRequest(path)) == 0
     assert "no law is broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("do", Do)
+def test_every_act_survives_its_file(do: Do, tmp_path: Path) -> None:
+    """SIM-3: as the member that a workload dispatches on by identity; a deletion was once replayed as an upgrade."""
+    path = tmp_path / "run.json"
+    script = SimulationScript(1, 1, 60.0, (Act(1.0, do, "app-0"),))
+    path.write_text(script_text(script))
+    (act,) = read_script(path).acts
+    assert act.do is do
 
 
 def test_faults_are_named_all_none_or_one_by_one() -> None:
