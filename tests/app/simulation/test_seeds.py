@@ -1,4 +1,4 @@
-"""Every file broken-*.json of tests/seeds is a run that broke a law once, shrunk: no law may break in it again (SIM-3)."""
+"""Each file broken-*.json of tests/seeds is a shrunk run that broke a law once: none may break in it again (SIM-3)."""
 
 import json
 from collections.abc import Callable
