@@ -15,7 +15,7 @@ import anyio
 import pytest
 import yaml
 
-from kubelab.access.rbac import service_account
+from kubelab.access.authorization import service_account
 from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
@@ -23,7 +23,7 @@ from purekube.apimachinery.errors import Forbidden, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script_file import script_text
 from tests.support.cluster_choice import real_server
 from tests.support.effort import unused_name

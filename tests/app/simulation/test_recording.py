@@ -19,7 +19,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, HELM_RELEASE, NAMESPACE, SECRET
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.errors import CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.script import Act, SimulationScript
 from tests.app.simulation.test_simulation import LIFE, decided, with_condition
