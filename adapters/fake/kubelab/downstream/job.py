@@ -90,6 +90,7 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
     due = since + timedelta(seconds=ttl)
     if view.now < due:
         return PassResult(requeue_at=due, interval=True)
+    # The TTL controller deletes in the foreground, so the pods go before their Job.
     yield SimulatedDelete(view.ref, view.uid, Propagation.FOREGROUND)
     return NOTHING
 
@@ -102,6 +103,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
     status = {**view.status, "ready": 0, "terminating": 0}
+    # FailureTarget and SuccessCriteriaMet are interim: pods may still be ending (kubernetes/api, batch/v1/types.go).
     if stopped := view.status.get("terminating", 0):
         status["failed"] = status.get("failed", 0) + stopped
         view = yield from _written(view, status)
@@ -109,6 +111,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
     final = _FINAL[interim["type"]]
     _mark(view, status, final, "True", interim["reason"], interim["message"])
     if final == "Complete":
+        # Only a success has a completionTime (kubernetes/api, batch/v1/types.go).
         status["completionTime"] = view.timestamp()
     yield from change(view, {"status": status}, subresource="status")
     if final == "Complete":
@@ -119,6 +122,8 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Remove the pods and the start time, from which `activeDeadlineSeconds` counts."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+    # kube-controller-manager 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With helm-
+    # controller 1.4").
     status.pop("startTime", None)
     status.pop("active", None)
     known = _condition(view.live or {}, "Suspended")
@@ -253,6 +258,7 @@ def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None
 def _exhausted(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
     if _is_complete(view, status):
         return _Verdict("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
+    # 6 is the API's default.
     if _number(status, "failed") > view.spec.get("backoffLimit", 6):
         return _Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     return None

@@ -133,6 +133,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
         return NOTHING
     if view.deleting:
         return (yield from _delete(view))
+    # A ready snapshot is left alone; the real controller takes it again when its content is deleted (docs/flux.md).
     if view.status.get("readyToUse") is True:
         return NOTHING
     memory = view.memory or _Memory()
@@ -151,6 +152,7 @@ def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: boo
     """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
+    # The time of an error is that of its first occurrence, so a repetition changes nothing.
     repeat = get_path(view.status, "error", "message") == message
     error = view.status.get("error") if repeat else {"message": message, "time": view.timestamp()}
     status = {**view.status, "error": error, **({"readyToUse": False} if is_ready_told else {})}

@@ -62,6 +62,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
         return (yield from at_its_end(view))
     if phase in UNDER_WAY:
         return (yield from _forsaken(view))
+    # A backup in deletion belongs to Velero's DeleteBackupRequest, which the storage controller plays.
     if phase == "Deleting":
         return NOTHING
     return (yield from _before(view, phase))
@@ -124,6 +125,7 @@ def _start_backup(view: ObjectView) -> PassStep[PassResult]:
     manifest = {**(view.live or {}), "metadata": {**meta, "labels": labels}, "spec": spec}
     errors = [*_problems(view, spec), *_scripted_problems(view)]
     if errors:
+        # Velero writes its defaults into the spec of a refused backup, too: no Velero kind has a status subresource.
         refused = {**status, "phase": "FailedValidation", "validationErrors": errors}
         yield from change(view, {**manifest, "status": refused})
         return NOTHING
@@ -193,6 +195,7 @@ def _location_problems(view: ObjectView, name: str) -> list[str]:
     if location is None:
         if name in view.behaviour.velero.storage_locations:
             return []
+        # The wrong way round, as recorded of Velero 1.18.3: a location that was named is called the default.
         was_named = "storageLocation" in view.spec
         missing = f"the default {name} was not found" if was_named else f"the server default {name} does not exist"
         advice = "Please address this issue (see `velero backup-location -h` for options) and create a new backup."

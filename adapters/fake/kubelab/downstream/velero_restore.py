@@ -24,6 +24,7 @@ from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 
+# Velero adds these to `excludedResources` in the spec of each Restore.
 _NEVER_RESTORED: Final = (
     "nodes",
     "events",
@@ -63,6 +64,7 @@ def _backup_of(view: ObjectView) -> ObjectRef:
 
 
 def _start_restore(view: ObjectView) -> PassStep[PassResult]:
+    # Recorded of Velero 1.18: the finalizer keeps the Restore until its logs are gone from the object storage.
     yield from change(view, {"metadata": with_finalizers(view, _FINALIZER)})
     excluded = [*(view.spec.get("excludedResources") or ())]
     spec = {

@@ -91,6 +91,7 @@ def _refused(view: ObjectView) -> _End | None:
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
     names = [item.get("name") for item in view.spec.get("templates") or ()]
+    # Failed, where a missing WorkflowTemplate is Error: as recorded of workflow-controller 3.7.4.
     if template is None and view.spec.get("entrypoint") not in names:
         return _End("Failed", f"invalid spec: template name '{view.spec.get('entrypoint', '')}' undefined")
     if refused := account_refusal(view, view.spec.get("serviceAccountName"), view.ref.name):
@@ -167,6 +168,7 @@ def _stopped(view: ObjectView) -> _End | None:
     """Return the end by `spec.shutdown` or `spec.activeDeadlineSeconds`, which ends every running node."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
+        # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
         return _End("Failed", f"Stopped with strategy '{shutdown}'", f"workflow shutdown with strategy:  {shutdown}")
     end = _deadline(view)
     if end is not None and view.now >= end:
@@ -222,6 +224,7 @@ def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> PassSt
     status |= {"phase": phase, "startedAt": view.status.get("startedAt", view.timestamp())}
     nodes = nodes_of(view.ref.name, records, count, phase)
     if nodes:
+        # Argo compresses the nodes of large workflows; readers must use `status.outputs` then (downstream-status, 7.2).
         packed = view.behaviour.workflow.compresses_nodes
         status |= {"compressedNodes": compressed(nodes)} if packed else {"nodes": nodes}
     done = sum(1 for record in records if record.phase == "Succeeded")

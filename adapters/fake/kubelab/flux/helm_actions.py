@@ -121,6 +121,7 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
     text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
     draft.report(RELEASED, "False", f"{name}Failed", text)
     if outcome.stores_release:
+        # Errors in rendering store no release and are not counted, so they never stall (downstream-status, 7.7).
         counter = remediation_for(request.spec, action).counter
         draft.status[counter] = int(draft.status.get(counter, 0)) + 1
 

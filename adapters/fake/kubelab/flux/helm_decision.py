@@ -83,6 +83,7 @@ def determine(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseState:
+    # A helm-controller that stops during an action leaves a pending release, which the next one unlocks (docs/flux.md).
     if newest.status.pending:
         return HelmReleaseState.LOCKED
     match newest.status:
@@ -133,6 +134,8 @@ def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> 
         case HelmReleaseState.ABSENT:
             return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
         case HelmReleaseState.UNMANAGED:
+            # The release is not the one of the history, so Flux takes it over; two HelmReleases of one release do so in
+            # turn (docs/flux.md).
             request.set_history([])
             return Next.UPGRADE
         case HelmReleaseState.OUT_OF_SYNC:
@@ -215,6 +218,8 @@ def _failed(request: HelmRequest, forced: bool) -> _Choice:
     retrying = active_retry_interval(request.spec, status) is not None
     if retrying or remediation is None or remediation.failures(status) <= 0 or forced:
         return Next.UPGRADE
+    # `retries: 0` alone means no rollback; its default for upgrades is true only with retries (helm-controller's
+    # reference_types.go).
     if remediation.exhausted(status) and not remediation.remediate_last_failure:
         return _exhausted(request)
     ignore = remediation.ignore_test_failures
@@ -223,5 +228,7 @@ def _failed(request: HelmRequest, forced: bool) -> _Choice:
         return Next.UNINSTALL
     if previous(request.history, ignore_tests=ignore) is None:
         text = "missing target release for rollback: cannot remediate failed release"
+        # The end of an upgrade whose controller was restarted: the history was cleared when it unlocked the release
+        # (docs/flux.md).
         return Stop("MissingRollbackTarget", f"Failed to perform remediation: {text}")
     return Next.ROLLBACK

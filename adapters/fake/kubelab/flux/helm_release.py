@@ -48,6 +48,7 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
                 return _finish(request)
             case Stop():
                 return _stop(request, following, unknown=observed.state is HelmReleaseState.UNKNOWN)
+            # helm-controller does each type of action once in a pass, so that a retry is another pass.
             case _ if _GROUP[following] in performed:
                 return _pause(request)
         error = yield from _perform(request, following)
@@ -86,6 +87,7 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
         case Next.UNLOCK:
             return (yield from unlock(request))
         case Next.CORRECT_DRIFT:
+            # Ready is Unknown for a moment although nothing is installed: docs/flux.md, "A correction of drift".
             draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
             yield from _correct(request)
             return ""
@@ -162,6 +164,7 @@ def _after_remediation(request: HelmRequest) -> ControllerResult:
     if remediation is None or not remediation.exhausted(draft.status) or uninstalls_upgrades:
         return _go_on(request)
     action, count = draft.status["lastAttemptedReleaseAction"], remediation.failures(draft.status)
+    # With remediateLastFailure the rollback and Stalled arrive in one pass, as measured on helm-controller.
     draft.mark_stalled("RetriesExceeded", f"Failed to {action} after {count} attempt(s)")
     return terminal("exceeded maximum retries")
 

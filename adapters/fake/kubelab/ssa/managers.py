@@ -89,6 +89,7 @@ def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, ap
 
 def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
     """Report whether a client asks to strip all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
+    # The documented way to strip all ownership; `[]` does so on built-in kinds only (S-68).
     if managed_fields == [{}]:
         return True
     return built_in and managed_fields == []
@@ -191,6 +192,7 @@ def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[Manager
             break
         entry = managers[key]
         oldest = first.setdefault(entry.api_version, key)
+        # The first entry of a version stays alone until a second one of that version can be merged with it (S-52).
         if oldest is key:
             continue
         bucket = ManagerKey(ANCIENT, ManagedFieldsOperation.UPDATE, "", entry.api_version)

@@ -144,6 +144,7 @@ def settle(
     Raises Conflict unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
+    # Equal values never conflict, and stay shared (S-29, S-34).
     if changes.same:
         return dict(managers), changes
     compared = {rules.api_version: changes}
@@ -162,6 +163,7 @@ def settle(
         left = difference(difference(entry.fields, clash), compared[version].removed)
         if left:
             out[key] = entry.owning(left)
+    # Computed for all managers first: the message of a conflict counts every field of everybody (S-78).
     if clashes and not force:
         raise conflict(clashes)
     return out, changes

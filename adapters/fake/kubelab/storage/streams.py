@@ -48,6 +48,7 @@ class WatchStreams:
                 # Without initial events a future version is no error: changes up to it are skipped silently (W-15).
                 raise from_the_future(version, self._store.version)
             self._start(stream, resource, selection)
+        # 200 and an ERROR event of 410, not the status 410 that older servers answer (W-11).
         elif version is not None and version < self._store.floor:
             stream.fail(expired(f"too old resource version: {version} ({self._store.floor})"))
             return stream

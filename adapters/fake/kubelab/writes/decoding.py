@@ -92,6 +92,7 @@ def read_body(
     """
     manifest, unknown = coerce(definition, body)
     texts = tuple(f'unknown field "{path}"' for path in unknown)
+    # All unknown fields come in one message, as kube-apiserver's strict decoder collects them.
     if texts and validation is FieldValidation.STRICT:
         raise bad_request(_handling(definition, f"strict decoding error: {', '.join(texts)}"))
     return completed(definition, manifest), texts if validation is FieldValidation.WARN else ()

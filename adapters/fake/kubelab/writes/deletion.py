@@ -94,6 +94,7 @@ def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) ->
     if "deletionTimestamp" not in meta:
         meta["deletionTimestamp"] = format_time(now)
         meta["deletionGracePeriodSeconds"] = 0
+        # Deletion moves the generation once (S-72), but no built-in kind that has none gets one.
         if meta.get("generation", 0) > 0:
             meta["generation"] += 1
     return {**live, "metadata": meta}

@@ -33,12 +33,14 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
 def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> None:
     """Refuse a manager name or a force flag that the kind of write does not allow. Raises ApiFailure 422."""
     manager = options.field_manager or ""
+    # 422 and not 400: kube-apiserver validates PatchOptions as an object of its own (S-02 to S-04).
     if apply and not manager:
         raise _refused(kind, "fieldManager", "Required value: is required for apply patch", "Required")
     if options.force and not apply:
         raise _refused(kind, "force", "Forbidden: may not be specified for non-apply patch", "Forbidden")
     if len(manager.encode()) > MANAGER_BYTES:
         raise _refused(kind, "fieldManager", f"Too long: may not be more than {MANAGER_BYTES} bytes", "TooLong")
+    # S-03: a manager's name with a control character is 422, too.
     if not manager.isprintable():
         raise _refused(kind, "fieldManager", f'Invalid value: "{manager}": should only contain printable characters')
 

@@ -47,6 +47,7 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):
+        # kube-apiserver answers 500 here: the error comes from its storage layer, without a status of its own.
         raise internal("resourceVersion should not be set on objects to be created")
     manifest, more = _one_owner_each(placed(definition, manifest, write))
     manifest = ssa.track_update(
@@ -78,6 +79,7 @@ def patch(
     definition: ServedKind, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
 ) -> WriteOutcome:
     """Apply a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    # A CRD has no Go struct with patch tags, so kube-apiserver answers 415 (S-11).
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
         raise unsupported_media_type(_PATCH_TYPES)
     document = scale_of(definition, live) if write.subresource == "scale" else live
@@ -98,6 +100,7 @@ def patch(
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
     """Apply server-side; create a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
     config = _config(definition, body, write)
+    # An apply creates, but not through `/status` (S-12).
     if live is None and write.subresource:
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
     merged = _applied(definition, live, config, write)
@@ -136,6 +139,7 @@ def _config(definition: ServedKind, body: Any, write: WriteRequest) -> Manifest:
         shown = version if "/" in str(version) else f"/{version}"
         raise bad_request(f"invalid object type: {shown}, Kind={kind}")
     meta = body.get("metadata")
+    # Even an empty list is 400 (S-05): otherwise an applier could give itself fields.
     if isinstance(meta, Mapping) and meta.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     return body
@@ -155,6 +159,7 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
     except Conflict as conflict:
         causes = [FailureCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
         raise field_conflict(conflict.message, causes) from conflict
+    # 500 without a reason, whatever the field validation: kube-apiserver does not map this error (S-15 to S-17).
     except ssa.TypedPatchError as error:
         raise internal(error.message) from error
 
@@ -193,6 +198,7 @@ def _replaced(
         manager=write.manager,
         subresource=write.subresource,
         now=write.now,
+        # managedFields in a body count on the main endpoint only.
         managers=_live_managers(live) if write.subresource else managers,
     )
     tracked, more = _one_owner_each(tracked)

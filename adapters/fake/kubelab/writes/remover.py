@@ -44,6 +44,7 @@ class Remover:
             raise refusal
         stored = _in_storage(resource, record)
         check_preconditions(stored, options, (resource.group, resource.plural))
+        # A deleted CRD stays until its objects are gone: kube-apiserver gives it a finalizer at this moment.
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, terminating_crd(stored, self._now()), options)
         finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
