@@ -230,7 +230,7 @@ class Laws:
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws, with the last decision about their objects where none followed."""
+        """Yield the broken laws; one that no decision followed gets the last decision about its object."""
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 

@@ -271,7 +271,7 @@ class World(MemoryCluster):
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start a process that ended again, after a while."""
+        """Start a replica again, some time after its process has ended."""
         if self._closing or replica not in self.replicas:
             return
         if error is not None:

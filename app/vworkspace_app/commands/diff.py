@@ -143,7 +143,8 @@ def diff(
 ) -> int:
     """Show what applying instances, Operations, jobs or objects of boxes would change: they and everything downstream.
 
-    The operator's own decision on what is in the cluster now, tried as dry runs where you may. Nothing is written.
+    The operator decides on what is in the cluster now, and tries the result as dry runs if you have the rights. Nothing
+    is written.
     Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
     Examples:
 

@@ -223,7 +223,7 @@ class StoryRunner(Narrator[Played]):
         stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
-        """Show the deletion of everything, in order; only then the job succeeds."""
+        """Show how everything is deleted in order, and that the job succeeds only after that."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
         source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))

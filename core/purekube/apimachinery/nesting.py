@@ -68,7 +68,7 @@ def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """Decode as `decode_answer` does, by a decoder that leaves the objects at `path` plain mappings."""
+    """Decode as `decode_answer` does, with a decoder of the caller, which returns the objects at `path` as mappings."""
     try:
         return _calmly(decode, raw)
     except RecursionError:

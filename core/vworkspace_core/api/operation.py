@@ -145,7 +145,7 @@ class EngineRef:
 
 @attrs.frozen
 class OperationStatus:
-    """The observed state, from the generation that it names."""
+    """The observed state of the Operation at `observed_generation`."""
 
     observed_generation: int | None = observed_generation_field()
     phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)

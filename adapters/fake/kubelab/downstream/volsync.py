@@ -253,7 +253,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
             )
         case _:
             logs = attempt.outcome.message or "Fatal: unable to open the repository"
-            # A failing mover is never terminal: VolSync starts its Job anew (downstream-status, 7.5; VolSync 0.16).
+            # A failing mover is never terminal: VolSync starts its Job again (downstream-status, 7.5; VolSync 0.16).
             status["latestMoverStatus"] = {"logs": logs, "result": "Failed"}
             wait = view.at(view.behaviour.volsync.retry_seconds)
             return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))
@@ -266,7 +266,7 @@ def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Pas
     status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
     status["latestMoverStatus"] = {"logs": "processed 1 files in 0:01", "result": "Successful"}
     status.pop("lastManualSync", None)
-    # Copied from the spec when the sync ends (statemachine/machine.go), so a trigger changed meanwhile counts as done.
+    # Copied from the spec when the sync ends (statemachine/machine.go), so a changed trigger counts as done.
     if manual := get_path(view.spec, "trigger", "manual"):
         status["lastManualSync"] = manual
     if _is_scheduled(view):

@@ -44,7 +44,7 @@ class ResourceRegistry:
         """Return the resource of a URL path. Raises the plain-text 404 (W-38)."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
-            # A path that nobody serves is answered in plain text, not with a Status (W-38).
+            # A path that is not served is answered in plain text, not with a Status (W-38).
             raise not_served()
         return resource
 
