@@ -14,7 +14,7 @@ from kubelab.downstream.behaviour import Ending
 from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.resources import EVENT
+from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
 from purekube.boxes.schemas import CrdVersions
 from purekube.ports import KubeApi, OperatorError, PatchType
 from purekube.readiness import State, readiness
@@ -36,6 +36,10 @@ AnyObject: TypeAlias = Object[Any, Any] | Manifest
 
 SOMEBODY: Final = "kubectl"
 """The field manager of a test's own writes."""
+INSTANCE: Final = "test"
+"""The name of the process of controllers."""
+UNRECORDED: Final = (EVENT, CORE_EVENT, LEASE)
+"""The kinds whose writes are left out of the record: Events about controllers' work, and leases of leaders."""
 _WITHIN: Final = 60.0
 _ENDINGS: Final = {"never_ready": Ending.STALL, "fails": Ending.FAIL}
 _STREAMS: Final[Mapping[str, Literal["stale", "lost"]]] = {"stale": "stale", "lose_events": "lost"}

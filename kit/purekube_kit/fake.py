@@ -8,13 +8,12 @@ from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi
 from purekube.versions import Converter
-from purekube_kit.cluster import ClusterUnderTest, Definition
+from purekube_kit.cluster import INSTANCE, UNRECORDED, ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
-from purekube_kit.process import INSTANCE
 from purekube_kit.record import Write
 from purekube_run.simulation.cluster import SIMULATED, ready_of
 from purekube_run.simulation.connection import ObservedWrite
@@ -31,8 +30,6 @@ T = TypeVar("T")
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
 _MOST_ROUNDS: Final = 3_000
 """The most rounds of the event loop without time passing; more are taken for a hot loop of controllers."""
-_UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
-"""The kinds whose writes are left out of the record: Events about controllers' work, and leases of leaders."""
 
 
 class FakeCluster(ClusterUnderTest):
@@ -140,7 +137,7 @@ class FakeCluster(ClusterUnderTest):
 
     def _written(self, write: ObservedWrite) -> None:
         request, error = write.request, write.error
-        if request.kind in _UNTOLD:
+        if request.kind in UNRECORDED:
             return
         changed = self._world.server.store.version != write.version
         made = Write(write.at, request.action, request.ref, "" if error is None else str(error), changed)

@@ -6,26 +6,30 @@ import time
 import unittest
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream import DownstreamSimulator
 from kubelab.downstream import run as run_downstream
 from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
-from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
-from purekube.ports import KubeApi, KubeRequest, PatchType
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.ports import KubeApi, PatchType
 from purekube.readiness import readiness
 from purekube_http import KubeApiClient, load_config
-from purekube_kit.cluster import SOMEBODY, ClusterUnderTest
+from purekube_kit.cluster import INSTANCE, SOMEBODY, UNRECORDED, ClusterUnderTest
 from purekube_kit.faults import ActiveFault, FaultBoard
 from purekube_kit.logs import keeping_logs
-from purekube_kit.process import Process
 from purekube_kit.record import Write
+from purekube_run.controller.observer import Reconciled
 from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.cluster import SIMULATED
-from purekube_run.simulation.faults import Crash
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.extension_replica import ExtensionReplica
+from purekube_run.simulation.replica import Replica
+from purekube_run.simulation.runnables import extending_of
 
 T = TypeVar("T")
 
@@ -38,7 +42,6 @@ _LOOK: Final = 0.05
 _LONGEST: Final = 10.0
 """The most real seconds that a test may let pass in `after`."""
 _STARTS: Final = 60.0
-_UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 
 
 class NotHere(unittest.SkipTest):
@@ -59,7 +62,7 @@ class RealCluster(ClusterUnderTest):
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
         super().__init__(f"vworkspace-test-{secrets.token_hex(4)}")
         self._began = time.monotonic()
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._config = load_config(kubeconfig or None, context or None)
         self._clients = [KubeApiClient(self._config) for _ in range(3)]
         self._admin, self._api, self._worker = self._clients
@@ -67,18 +70,20 @@ class RealCluster(ClusterUnderTest):
         self._simulator = DownstreamSimulator(self._worker, QUICK, names=SIMULATED[:2])
         self._simulation: asyncio.Task[None] | None = None
         self._board = FaultBoard(self._set_behaviour, QUICK)
-        self._process: Process | None = None
+        self.seed = 0
+        self._replica: ExtensionReplica | None = None
+        self._failure: BaseException | None = None
         self._installed: list[ObjectRef] = []
         self._logs = keeping_logs(self.log)
 
     def __enter__(self) -> Self:
         self._logs.__enter__()
         for client in self._clients:
-            self._loop.run_until_complete(client.__aenter__())
+            self.loop.run_until_complete(client.__aenter__())
         self._have_namespace(self.namespace)
         if self._workloads:
             work = run_downstream(self._worker, SystemClock(), self._simulator)
-            self._simulation = self._loop.create_task(work)
+            self._simulation = self.loop.create_task(work)
         return self
 
     def __exit__(
@@ -94,11 +99,11 @@ class RealCluster(ClusterUnderTest):
     def _end(self) -> None:
         if self._simulation is not None:
             self._simulation.cancel()
-            self._loop.run_until_complete(asyncio.wait({self._simulation}))
+            self.loop.run_until_complete(asyncio.wait({self._simulation}))
         for client in self._clients:
-            self._loop.run_until_complete(client.__aexit__(None, None, None))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+            self.loop.run_until_complete(client.__aexit__(None, None, None))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
 
     @property
     def seconds(self) -> float:
@@ -108,7 +113,7 @@ class RealCluster(ClusterUnderTest):
     # --- the world ---------------------------------------------------------------------------------------------------
 
     def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
-        return self._loop.run_until_complete(call(self._admin))
+        return self.loop.run_until_complete(call(self._admin))
 
     def _install(self, definition: Manifest) -> None:
         ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, str(metadata(definition)["name"]))
@@ -136,7 +141,7 @@ class RealCluster(ClusterUnderTest):
 
     def _heal_one(self, fault: ActiveFault) -> None:
         self._board.remove(fault)
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(0))
 
     def heal(self) -> None:
         """End all faults."""
@@ -145,30 +150,55 @@ class RealCluster(ClusterUnderTest):
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._begin()
-        process = self._process
-        if process is not None and not self._wait(process.ready.is_set, _STARTS):
+        if not self._runnables:
+            return
+        self._replica = replica = ExtensionReplica(self, INSTANCE, extending_of(self._runnables, INSTANCE), user="")
+        replica.schedule, replica.streams = self._board.fault_of, self._board
+        replica.start()
+        if not self._wait(lambda: replica.is_at_work, _STARTS):
             raise RuntimeError(f"the controllers are not at work after {_STARTS:g} s:\n" + "\n".join(self.log))
 
-    def _begin(self) -> None:
-        if self._runnables:
-            clock = SystemClock()
-            self._process = Process(self._api, clock, self._runnables, self._board.fault_of, self._board, self._told)
-            self._process.start(self._loop)
-
     def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and process.task is not None:
-            process.kill()
-            self._loop.run_until_complete(asyncio.wait({process.task}))
-            process.failure()
+        replica, self._replica = self._replica, None
+        if replica is not None and replica.task is not None:
+            replica.kill("stopped")
+            self.loop.run_until_complete(asyncio.wait({replica.task}))
 
-    def _told(self, request: KubeRequest, answer: Manifest | None, error: BaseException | None) -> None:
-        if request.kind in _UNTOLD:
+    def now(self) -> datetime:
+        """Return the time of this machine."""
+        return SystemClock().now()
+
+    def api_of(self, replica: Replica) -> KubeApi:
+        """Return the connection of the controllers."""
+        return self._api
+
+    def version(self) -> int:
+        """Return 0: the version of a real cluster is not known."""
+        return 0
+
+    def note(self, actor: str, what: str) -> None:
+        """Keep no trace."""
+
+    def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
+        """Ignore a reconcile."""
+
+    def written(self, write: ObservedWrite) -> None:
+        """Record a write of the controllers."""
+        if write.request.kind not in UNRECORDED:
+            error = "" if write.error is None else str(write.error)
+            made = Write(self.seconds, write.request.action, write.request.ref, error)
+            self.writes.append(made)
+            self._say(made.told)
+
+    def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
+        """Start a process again that a fault has killed; keep any other error that ended it."""
+        if replica is not self._replica:
             return
-        write = Write(self.seconds, request.action, request.ref, "" if error is None else str(error))
-        self.writes.append(write)
-        self._say(write.told)
+        if error is not None:
+            self._failure = next(iter(leaves_of(error)))
+            return
+        self._say("the process is killed, and starts again")
+        replica.start()
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -181,25 +211,14 @@ class RealCluster(ClusterUnderTest):
     def _wait(self, holds: Callable[[], bool], within: float) -> bool:
         limit = time.monotonic() + within
         while True:
-            self._revive()
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             if holds():
                 return True
             if time.monotonic() >= limit:
                 return False
-            self._loop.run_until_complete(asyncio.sleep(min(_LOOK, max(0.0, limit - time.monotonic()))))
-
-    def _revive(self) -> None:
-        """Restart the process if a fault has killed it. Raises any other error that ended it."""
-        process = self._process
-        if process is None or process.task is None:
-            return
-        failure = process.failure()
-        if process.is_dead:
-            self._say("the process is killed, and starts again")
-            self._stop()
-            self._begin()
-        elif failure is not None and not isinstance(failure, Crash):
-            raise failure
+            self.loop.run_until_complete(asyncio.sleep(min(_LOOK, max(0.0, limit - time.monotonic()))))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
-from purekube_run.simulation.faults import FaultyKube
+from tests.support.faulty_kube import FaultyKube
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER

@@ -19,8 +19,9 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
-from purekube_run.simulation.faults import Crash, Fault, FaultyKube, calm
+from purekube_run.simulation.faults import Crash, Fault, calm
 from tests.support.builders import NAMESPACE, condition
+from tests.support.faulty_kube import FaultyKube
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests

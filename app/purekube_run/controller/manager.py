@@ -79,10 +79,14 @@ class ControllerManager:
         return any(runner.pool.is_backlogged for runner in self.runners)
 
     @property
+    def has_synced(self) -> bool:
+        """Report whether every cache has synced."""
+        return all(informer.has_synced for informer in self.informers)
+
+    @property
     def is_at_rest(self) -> bool:
         """Report whether every cache has synced and no key waits, not even for a later time."""
-        synced = all(informer.has_synced for informer in self.informers)
-        return synced and not any(pool.has_keys for pool in self.worker_pools.values())
+        return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
         """Request a reconcile by the controller of that name; ignored while this process does not lead."""

@@ -14,7 +14,6 @@ from typing import Final, Protocol, Self
 
 import attrs
 
-from kubelab.clock import VirtualTimeLoop
 from kubelab.model.failure import expired
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.errors import OperatorError, Stale, Unavailable
@@ -302,14 +301,15 @@ class KubeConnection(KubeApi):
 class ReplicaClock:
     """The clocks of the machine of one replica: its wall clock may be wrong."""
 
-    loop: VirtualTimeLoop
+    time: Callable[[], datetime]
+    loop: asyncio.AbstractEventLoop
     offset: timedelta = timedelta(0)
     slept: float = 0.0
     """Seconds for which the machine was suspended."""
 
     def now(self) -> datetime:
         """Return the wall time of the machine."""
-        return self.loop.now() + self.offset
+        return self.time() + self.offset
 
     def monotonic(self) -> float:
         """Return the virtual seconds."""

@@ -54,6 +54,11 @@ class ExtensionReplica(Replica):
         self.manager: ExtensionManager | None = None
 
     @property
+    def is_at_work(self) -> bool:
+        """Return whether it runs, and its caches have synced."""
+        return self.is_running and self.manager is not None and self.manager.has_synced
+
+    @property
     def is_at_rest(self) -> bool:
         """Return whether it works, and has nothing left to do, not even later."""
         return self.is_running and self.manager is not None and self.manager.is_at_rest

@@ -3,14 +3,12 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Protocol
 
-from kubelab.clock import VirtualTimeLoop
-from kubelab.inprocess import InProcessKube
-from kubelab.model.calls import Caller
-from kubelab.server import ApiServer
+from purekube.ports import KubeApi
 from purekube_run.controller.observer import LoggingObserver, Reconciled, ReconcileObserver
 from purekube_run.process.machine import Machine
 from purekube_run.simulation.connection import Disturbance, KubeConnection, Link, ObservedWrite, ReplicaClock
@@ -21,8 +19,23 @@ class Surroundings(Protocol):
     """The part of a world that a replica meets."""
 
     seed: int
-    loop: VirtualTimeLoop
-    server: ApiServer
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which it runs."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the time."""
+        ...
+
+    def api_of(self, replica: "Replica") -> KubeApi:
+        """Return the API server, as the user of a replica."""
+        ...
+
+    def version(self) -> int:
+        """Return the version of everything that is stored; 0 if it is not known."""
+        ...
 
     def note(self, actor: str, what: str) -> None:
         """Add a line to the trace."""
@@ -65,7 +78,7 @@ class Replica(ABC):
     ) -> None:
         self.name = name
         self.user = user
-        self.clock = ReplicaClock(world.loop)
+        self.clock = ReplicaClock(world.now, world.loop)
         self.starts = 0
         self.disturbances: list[Disturbance] = []
         """Troubles that are ordered for its next requests, in this life or a later one."""
@@ -104,9 +117,8 @@ class Replica(ABC):
 
     def connect(self, before_write: Callable[[], None] = lambda: None, **_: object) -> KubeConnection:
         """Return a connection to the API server; `before_write` is the fence."""
-        world, caller = self._world, Caller(self.user, agent="vworkspace-operator/1")
-        api = InProcessKube(world.server, caller=caller, sleep=asyncio.sleep, on_open=self.link.opened)
-        return KubeConnection(api, self.link, before_write, world.written, lambda: world.server.store.version)
+        world = self._world
+        return KubeConnection(world.api_of(self), self.link, before_write, world.written, world.version)
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""

@@ -21,9 +21,12 @@ import structlog
 from kubelab.clock import START, BusyError, VirtualTimeLoop
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.flux import FluxBehaviour
+from kubelab.inprocess import InProcessKube
+from kubelab.model.calls import Caller
 from kubelab.storage.store import StoreSnapshot
 from purekube.apimachinery.errors import leaves_of
 from purekube.apimachinery.manifest import Manifest
+from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_run.controller.observer import Reconciled
 from purekube_run.simulation.cluster import SIMULATED, MemoryCluster
@@ -264,6 +267,15 @@ class World(MemoryCluster):
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
             observe(write)
+
+    def api_of(self, replica: Replica) -> KubeApi:
+        """Return the API server, as the user of a replica."""
+        caller = Caller(replica.user, agent="vworkspace-operator/1")
+        return InProcessKube(self.server, caller=caller, sleep=asyncio.sleep, on_open=replica.link.opened)
+
+    def version(self) -> int:
+        """Return the version of everything that is stored."""
+        return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
         """Pass a reconcile of a replica to the observers."""

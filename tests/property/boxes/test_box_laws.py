@@ -19,10 +19,11 @@ from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
 from purekube.controller.decision import as_data
 from purekube.ports import PatchType
-from purekube_run.simulation.faults import Crash, FaultyKube, interruption
+from purekube_run.simulation.faults import Crash, interruption
 from tests.support.box_world import NS, PureWorld, condition_of
 from tests.support.boxes import box_of, config, crd, deployment, secret
 from tests.support.effort import effort
+from tests.support.faulty_kube import FaultyKube
 
 GATE: Final = {"field": "children.deployment.status.readyReplicas", "equals": "${self.spec.replicas}"}
 PARTS: Final[Mapping[str, Any]] = {"p": "${self.spec.parts}", "key": "${p.name}"}

@@ -18,7 +18,8 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from purekube_run.simulation.faults import Crash, Fault, FaultyKube, calm, interruption
+from purekube_run.simulation.faults import Crash, Fault, calm, interruption
+from tests.support.faulty_kube import FaultyKube
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome

@@ -19,9 +19,10 @@ from purekube.composites.observe import observe_live
 from purekube.controller.decision import as_data
 from purekube.reconcilers import Children, Desired, Node, PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of, decide_pure
-from purekube_run.simulation.faults import Crash, FaultyKube, interruption
+from purekube_run.simulation.faults import Crash, interruption
 from tests.support.composite_world import NS, CompositeWorld, condition_of
 from tests.support.effort import effort
+from tests.support.faulty_kube import FaultyKube
 from tests.support.shop import SHOP, ShopSpec, config, shop
 
 NAMES: Final = ("a", "b", "c-1")
