@@ -70,7 +70,7 @@ def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection
     script: SimulationScript = converted(path, {**data, "broken": None}, SimulationScript)
     check_bounds(path, script, _BOUNDS, "$.")
     _check_script(path, script, deeds, faults)
-    members = {str(deed): deed for deed in deeds}  # a workload may tell them apart by identity
+    members = {str(deed): deed for deed in reversed([*deeds])}  # a workload may tell them apart by identity
     return attrs.evolve(script, acts=tuple(attrs.evolve(act, do=members[act.do]) for act in script.acts))
 
 

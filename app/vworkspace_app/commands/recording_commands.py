@@ -1,7 +1,8 @@
 """`simulate record`, `manifests` and `collect`: a cluster's day as a file, and runs on many machines (SIM-1, SIM-3)."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import attrs
 
 from purekube.apimachinery.errors import AlreadyExists, NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CONFIG_MAP, JOB, POD
+from purekube.apimachinery.resources import CONFIG_MAP, JOB, NAMESPACE, POD
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
@@ -41,13 +42,18 @@ _MOST_NAMED: Final = 5
 
 
 def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
-    """Record a cluster into a file; return the exit status. Raises CommandError."""
+    """Record a cluster into a file; return the exit status. Raises CommandError.
+
+    An earlier file of that name stays until the cluster has answered.
+    """
     try:
-        file = out.open("wb")
+        file = out.open("ab")
     except (OSError, ValueError) as error:
         raise CommandError(f"--out {plain(str(out))}: cannot be written: {error}", status=USAGE) from error
 
     async def work(api: KubeApiClient) -> ClusterRecorder:
+        await api.list(NAMESPACE, limit=1)
+        file.truncate(0)
         recorder = ClusterRecorder(api, SystemClock(), file.write)
         await recorder.record(seconds, cluster_id)
         return recorder
@@ -86,6 +92,14 @@ def manifests(runs: IndexedRuns) -> str:
     if not is_job_name(runs.name):
         raise CommandError(f"--name {plain(runs.name)}: at most 42 of a-z, 0-9 and -, such as simulate", status=USAGE)
     return dump(list(job_manifests(runs)), Format.YAML)
+
+
+def config_maps_in(where: str) -> Callable[[int, str], str]:
+    """Return a function that saves broken runs in ConfigMaps of `NAMESPACE/JOB`. Raises CommandError."""
+    namespace, _, job = where.partition("/")
+    if not is_job_name(job) or not is_job_name(namespace):
+        raise CommandError(f"--config-maps {plain(where)}: NAMESPACE/JOB, such as default/simulate", status=USAGE)
+    return partial(save_in_config_map, None, where)
 
 
 def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str) -> str:

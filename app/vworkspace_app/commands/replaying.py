@@ -45,6 +45,8 @@ class ReplayRequest:
     listen: str = "127.0.0.1:0"
     settings: RunSettings = attrs.field(factory=RunSettings)
     """The settings of the operator that was recorded."""
+    controllers: tuple[str, ...] = ()
+    """The modules that a run may import: a file alone imports none."""
 
 
 @attrs.frozen
@@ -69,7 +71,7 @@ def moment_of(text: str, option: str) -> float:
 
 def replay(request: ReplayRequest) -> int:
     """Run a saved run or decide a recording again, and show what was asked for; return the exit status."""
-    done = _played(request.file, request.settings)
+    done = _played(request)
     history = done.history
     if not history.moments:
         raise CommandError(f"{one_line(str(request.file))}: nothing happens in it", status=USAGE)
@@ -88,16 +90,21 @@ def replay(request: ReplayRequest) -> int:
     return done.status
 
 
-def _played(path: Path, settings: RunSettings) -> _Replayed:
+def _played(request: ReplayRequest) -> _Replayed:
+    path = request.file
     try:
         if is_recording(path):
             recording = read_recording(path)
-            decisions = operator_settings(settings, recording.cluster_id, builtin_templates()).decisions
+            decisions = operator_settings(request.settings, recording.cluster_id, builtin_templates()).decisions
             recorded = replayed(recording, decisions)
             return _Replayed(recorded.history, tuple(recorded.verdict()), int(bool(recorded.differences)))
         script = read_script(path)
     except BadFile as error:
         raise CommandError(str(error), status=USAGE) from error
+    if foreign := [name for name in script.controllers if name not in request.controllers]:
+        options = " ".join(f"--controllers {one_line(name, 60)}" for name in foreign)
+        told = f"{one_line(str(path))}: $.controllers: it runs code of yours: allow it with {options}"
+        raise CommandError(told, status=USAGE)
     history = RunHistory()
 
     def attach(world: SimulatedWorld, laws: OperatorLaws) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 
 from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.simulation.input_file import plain
 from purekube_run.simulation.laws import LawViolation, clock
 from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act, SimulationScript
@@ -56,6 +57,7 @@ def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[st
 
 def simulate(request: SimulateRequest) -> int:
     """Run all seeds, print the summary, save each run that breaks a law; return the exit status."""
+    _check_places(request)
     began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
         tally.add(outcome)
@@ -68,10 +70,22 @@ def simulate(request: SimulateRequest) -> int:
     _progress("")
     print("\n".join(summary_lines(f"seed {request.seed}", tally, time.monotonic() - began, request.faults)))
     for seed, law, saved in broken:
-        print(f"broken   {law}\n         seed {seed}: vworkspace-operator simulate replay {saved}")
+        options = "".join(f" --controllers {name}" for name in request.controllers)
+        print(f"broken   {law}\n         seed {seed}: vworkspace-operator simulate replay {saved}{options}")
     if request.verdict is not None:
         request.verdict.write_text(verdict_text(tally), encoding="utf-8")
     return 1 if broken else 0
+
+
+def _check_places(request: SimulateRequest) -> None:
+    """Raise CommandError for a place that cannot be written, before hours of runs are lost on it."""
+    if request.save is None and not request.folder.is_dir():
+        raise CommandError(f"--output {plain(str(request.folder))}: is no folder", status=USAGE)
+    if request.verdict is not None:
+        try:
+            request.verdict.open("ab").close()
+        except (OSError, ValueError) as error:
+            raise CommandError(f"--verdict {plain(str(request.verdict))}: {plain(str(error))}", status=USAGE) from error
 
 
 def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, SimulationOutcome]]:
@@ -102,7 +116,10 @@ def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawVio
     steps = f"{len(outcome.script.steps)} acts and faults shrunk to {len(smaller.script.steps)}"
     text = script_text(smaller.script, {**attrs.asdict(law), "shrunk": steps})
     if request.save is not None:
-        return law, request.save(outcome.script.seed, text)
+        try:
+            return law, request.save(outcome.script.seed, text)
+        except CommandError as error:  # the verdict is worth more than the file
+            return law, f"(not saved: {error.message})"
     path = request.folder / f"broken-{law.clause}-{outcome.script.seed}.json"
     path.write_text(text, encoding="utf-8")
     return law, str(path)

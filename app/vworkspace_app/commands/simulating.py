@@ -1,6 +1,5 @@
 """The command `simulate`: the whole world under virtual time, its replay, recordings, and runs on many machines."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +59,7 @@ def simulate_runs(
         vworkspace-operator simulate --box webapp.yaml --for 20m --instances 3
         vworkspace-operator simulate --controllers shops.reconcilers --runs 100 --for 20m
     """
-    from vworkspace_app.commands.recording_commands import acts_of, save_in_config_map
+    from vworkspace_app.commands.recording_commands import acts_of, config_maps_in
     from vworkspace_app.commands.simulate import SimulateRequest, faults_named
     from vworkspace_app.commands.simulate import simulate as run
     from vworkspace_app.simulation.extensions import extension_simulation
@@ -80,7 +79,7 @@ def simulate_runs(
         *extensions,
         workload=acts,
         verdict=verdict,
-        save=partial(save_in_config_map, None, config_maps) if config_maps else None,
+        save=config_maps_in(config_maps) if config_maps else None,
     )
     return run(request)
 
@@ -117,6 +116,14 @@ def replay(
             consume_multiple=False,
         ),
     ] = None,
+    controllers: Annotated[
+        list[str] | None,
+        Parameter(
+            help="A module that the run may import, if it is one of your controllers; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
 ) -> int:
     """Run a saved run again, or decide a recorded cluster again, and show any moment of it.
 
@@ -140,7 +147,8 @@ def replay(
     moments = None if diff is None else (moment_of(diff[0], "--diff"), moment_of(diff[1], "--diff"))
     moment = moment_of(at, "--at") if at else None
     settings = load(chosen_settings(setting or []), {}).settings
-    return run(ReplayRequest(file, moment, moments, step=step, show=show, listen=listen, settings=settings))
+    allowed = tuple(controllers or ())
+    return run(ReplayRequest(file, moment, moments, step, show, listen, settings, allowed))
 
 
 @simulate.command

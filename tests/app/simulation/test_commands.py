@@ -3,16 +3,19 @@
 import runpy
 from pathlib import Path
 
+import attrs
 import pytest
 
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
+from tests.app.simulation.test_simulation import decided, with_condition
 from vworkspace_app.commands.replaying import ReplayRequest, replay
 from vworkspace_app.commands.simulate import SimulateRequest, faults_named, simulate
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import draw, read_script
 from vworkspace_app.simulation.script import Do
+from vworkspace_app.simulation.verdict import read_verdict
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,6 +49,31 @@ def test_every_act_survives_its_file(do: Do, tmp_path: Path) -> None:
     path.write_text(script_text(script))
     (act,) = read_script(path).acts
     assert act.do is do
+
+
+@pytest.mark.parametrize("place", ["folder", "verdict"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(place: str, tmp_path: Path) -> None:
+    """SIM-1: the result of hours is not lost on a misspelt folder."""
+    request = SimulateRequest(10**6, 3600.0, 1, 1, (), 5, folder=tmp_path)
+    with pytest.raises(CommandError, match="absent") as caught:
+        simulate(attrs.evolve(request, **{place: tmp_path / "absent" / "x"}))
+    assert caught.value.status == 2
+
+
+def test_a_broken_run_that_cannot_be_saved_still_has_its_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """SIM-1: its seed finds it again."""
+    decided(monkeypatch, lambda source, decision: with_condition(source, decision, status="True", reason="Defect"))
+
+    def save(seed: int, text: str) -> str:
+        raise CommandError("the API server does not answer")
+
+    request = SimulateRequest(1, 60.0, 1, 1, (), 3, folder=tmp_path, verdict=tmp_path / "verdict", save=save)
+    assert simulate(request) == 1
+    assert "seed 3: " in capsys.readouterr().out
+    (broken,) = read_verdict((tmp_path / "verdict").read_text()).broken
+    assert (broken.seed, broken.clause, broken.saved) == (3, "REC-7", "(not saved: the API server does not answer)")
 
 
 def test_faults_are_named_all_none_or_one_by_one() -> None:

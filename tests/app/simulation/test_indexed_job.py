@@ -28,7 +28,13 @@ from purekube_run.simulation.script_file import script_text
 from tests.support.cluster_choice import real_server
 from tests.support.effort import unused_name
 from tests.support.server_thread import served, wall_clock
-from vworkspace_app.commands.recording_commands import CollectRequest, collect, manifests, save_in_config_map
+from vworkspace_app.commands.recording_commands import (
+    CollectRequest,
+    collect,
+    config_maps_in,
+    manifests,
+    save_in_config_map,
+)
 from vworkspace_app.simulation.indexed_job import (
     VERDICT,
     Collected,
@@ -86,6 +92,14 @@ def test_a_name_that_no_job_can_have_is_refused(name: str) -> None:
     """SIM-1."""
     with pytest.raises(CommandError, match="--name") as caught:
         manifests(runs(name=name))
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("where", ["", "sim", "/sim", "default/", "a/b/c", "x\n/y"])
+def test_a_place_for_config_maps_is_a_namespace_and_a_job(where: str) -> None:
+    """SIM-1."""
+    with pytest.raises(CommandError, match="--config-maps") as caught:
+        config_maps_in(where)
     assert "\n" not in caught.value.message
 
 

@@ -101,6 +101,14 @@ def test_a_bad_run_is_refused_with_the_path_in_it(content: str | bytes, told: st
     assert refusal(tmp_path, content).startswith(told)
 
 
+def test_a_file_alone_imports_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-3: a run of a user's controllers names their module; it is imported if the command line names it too."""
+    (tmp_path / "hostile_module.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told = refusal(tmp_path, with_field("controllers", value=["hostile_module"]))
+    assert told == "run.json: $.controllers: it runs code of yours: allow it with --controllers hostile_module"
+
+
 def lines(edit: Callable[[list[bytes]], None]) -> bytes:
     changed = RECORDING.split(b"\n")
     edit(changed)

@@ -276,3 +276,13 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(tmp_pa
     with pytest.raises(CommandError, match="cannot be written") as caught:
         record(None, 1.0, tmp_path / "absent" / "x")
     assert caught.value.status == 2
+
+
+def test_an_earlier_recording_stays_if_the_cluster_does_not_answer(tmp_path: Path) -> None:
+    """SIM-3."""
+    out, config = tmp_path / "day.jsonl", tmp_path / "config"
+    out.write_text("earlier")
+    config.write_text(yaml.safe_dump(kubeconfig("http://127.0.0.1:9")))
+    with pytest.raises(CommandError):
+        record(config, 60.0, out)
+    assert out.read_text() == "earlier"
