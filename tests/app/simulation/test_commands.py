@@ -51,12 +51,18 @@ def test_every_act_survives_its_file(do: Do, tmp_path: Path) -> None:
     assert act.do is do
 
 
-@pytest.mark.parametrize("place", ["folder", "verdict"])
+MISSPELT = {
+    "folder": lambda request, path: attrs.evolve(request, folder=path),
+    "verdict": lambda request, path: attrs.evolve(request, verdict=path),
+}
+
+
+@pytest.mark.parametrize("place", MISSPELT)
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(place: str, tmp_path: Path) -> None:
     """SIM-1: the result of hours is not lost on a misspelt folder."""
     request = SimulateRequest(10**6, 3600.0, 1, 1, (), 5, folder=tmp_path)
     with pytest.raises(CommandError, match="absent") as caught:
-        simulate(attrs.evolve(request, **{place: tmp_path / "absent" / "x"}))
+        simulate(MISSPELT[place](request, tmp_path / "absent" / "x"))
     assert caught.value.status == 2
 
 
