@@ -10,7 +10,7 @@ import pytest
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, JOB, NAMESPACE
-from purekube.graph.owner import UNRECORDED
+from purekube.controller.ownership import UNRECORDED
 from tests.support.e2e_world import CLUSTER, INSTANCE, NS, QUICK, World, instance
 from tests.support.namespace_ends import end_namespace, is_ended, take_roles
 from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules

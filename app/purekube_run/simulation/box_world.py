@@ -8,6 +8,7 @@ from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.entropy import SeededEntropy
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
+from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
@@ -15,7 +16,7 @@ from purekube.boxes.box import Box, ExternalNode
 from purekube.boxes.decide import composite_of, external_refs
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.kind_webhooks import converter_of
-from purekube.boxes.labels import BOX_NAME, READERS, child_kinds
+from purekube.boxes.labels import READERS, child_kinds
 from purekube.controller.execute import STATUS
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Entropy

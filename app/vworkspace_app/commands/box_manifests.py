@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import attrs
 from cyclopts import Parameter
 
+from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import WebhookDuties
-from purekube.boxes.labels import BOX_NAME
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError

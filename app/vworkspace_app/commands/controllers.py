@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import attrs
 from cyclopts import Parameter
 
-from purekube.composites.parent import CONTROLLER_NAME
+from purekube.apimachinery.definitions import CONTROLLER_NAME
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of

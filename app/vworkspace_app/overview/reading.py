@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from purekube.apimachinery.definitions import BOX_NAME, CONTROLLER_NAME
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
@@ -29,8 +30,6 @@ from purekube.apimachinery.resources import (
     SERVICE,
     STATEFUL_SET,
 )
-from purekube.boxes.labels import BOX_NAME
-from purekube.composites.parent import CONTROLLER_NAME, recorded_kinds
 from purekube.controller.decision import Snapshot
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
@@ -38,7 +37,6 @@ from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.definitions import kind_of, words_of
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 
@@ -92,9 +90,13 @@ class ObjectContext:
     def tree(self, now: datetime) -> Branch:
         """Return the object with everything below it."""
         if self.box is not None and self.snapshot is not None:
+            from vworkspace_core.overview.box_tree import tree_of_box  # only for a box: graphs are slow to import
+
             return tree_of_box(self.box, self.manifest, self.snapshot, now)
         if self.kind in FLEET:
             return tree_of(self.kind, self.manifest, self.objects)
+        from vworkspace_core.overview.box_tree import tree_of_marked
+
         return tree_of_marked(self.kind, self.manifest, self.objects)
 
 
@@ -183,6 +185,9 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
 
 async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
     """Add the children of a box's or pure reconciler's object: of the kinds in its annotation, those with its uid."""
+    from purekube.composites.parent import recorded_kinds  # only for a box: graphs are slow to import
+    from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS
+
     uid = get_path(manifest, "metadata", "uid")
     for marks in MARKS_OF_PARENTS:
         recorded = get_path(manifest, "metadata", "annotations", f"{marks.domain}/kinds")

@@ -19,8 +19,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.meta import ABANDON, ObjectMeta, is_abandoned
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
-from purekube.controller.ownership import owners_without
-from purekube.graph.owner import unlocked_finalizers
+from purekube.controller.ownership import owners_without, unlocked_finalizers
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

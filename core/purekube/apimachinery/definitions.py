@@ -8,6 +8,13 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
+BOX_DOMAIN: Final = "box.vworkspace.io"
+BOX_NAME: Final = f"{BOX_DOMAIN}/name"
+"""Label of a CRD and of every child: the box that it belongs to."""
+CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
+CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
+"""Label of a CRD and of every child: the controller that it belongs to."""
+
 
 @attrs.frozen
 class Column:

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from purekube.apimachinery.definitions import BOX_DOMAIN as DOMAIN
+from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.manifest import Kind
-from purekube.boxes.box import Box
-from purekube.boxes.model import DeclaredKind
-from purekube.graph import Marks
+from purekube.graph.owner import Marks
 
-DOMAIN: Final = "box.vworkspace.io"
+if TYPE_CHECKING:
+    from purekube.boxes.box import Box
+    from purekube.boxes.model import DeclaredKind
+
 MARKS: Final = Marks(DOMAIN)
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "vworkspace-box"
-BOX_NAME: Final = f"{DOMAIN}/name"
-"""Label of every child: the box that it belongs to."""
 READERS: Final = f"{DOMAIN}/readers"
 """Annotation of a Secret: the kinds, such as `webapps.example.com`, whose objects may name it (RUN-12)."""
 KINDS: Final = f"{DOMAIN}/kinds"
@@ -37,7 +38,7 @@ def child_selector(box: "Box") -> str:
 
 
 @lru_cache(maxsize=256)
-def child_kinds(box: Box) -> tuple[Kind, ...]:
+def child_kinds(box: "Box") -> tuple[Kind, ...]:
     """Return the kinds of the box's children, and the kinds that it declares: an earlier file may have created some."""
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}
@@ -45,6 +46,6 @@ def child_kinds(box: Box) -> tuple[Kind, ...]:
     return tuple(dict.fromkeys((*(node.kind for node in nodes), *declared)))
 
 
-def _declared(declared_kind: DeclaredKind) -> Kind:
+def _declared(declared_kind: "DeclaredKind") -> Kind:
     group, _, version = declared_kind.api_version.rpartition("/")
     return Kind(group, version, declared_kind.kind, declared_kind.plural, declared_kind.namespaced)

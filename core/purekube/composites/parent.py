@@ -9,16 +9,14 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from purekube.apimachinery.definitions import CONTROLLER_DOMAIN as DOMAIN
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.graph import CreateRecord
 from purekube.graph.owner import Marks
 
-DOMAIN: Final = "controller.vworkspace.io"
 MARKS: Final = Marks(DOMAIN)
-CONTROLLER_NAME: Final = f"{DOMAIN}/name"
-"""Label of every child: the controller that it belongs to."""
 
 
 def as_stored(secret: dict[str, Any]) -> dict[str, Any]:

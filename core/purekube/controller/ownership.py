@@ -4,11 +4,14 @@ Checked before any apply or delete. An owner is identified by its uid: another o
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.controller.decision import MergePatch
+
+UNRECORDED: Final = "vworkspace.io/unrecorded"
+"""The finalizer of an object from its creation until its uid is in the status of its owner."""
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
@@ -86,3 +89,26 @@ def controlled(
         for ref in sorted(refs.get(kind, ())):
             if is_controlled_by(objects[ref], uid):
                 yield ref, objects[ref]
+
+
+def locked(manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest with the finalizer that keeps the object until its uid is recorded."""
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
+
+
+def is_locked(live: Manifest) -> bool:
+    """Report whether the object carries the finalizer `UNRECORDED`."""
+    finalizers = metadata(live).get("finalizers")
+    return isinstance(finalizers, list) and UNRECORDED in finalizers
+
+
+def unlocked_finalizers(live: Manifest) -> list[str]:
+    """Return the object's finalizers without `UNRECORDED`."""
+    return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
+
+
+def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
+    """Return the patch that removes the finalizer `UNRECORDED`: from then on the object may be deleted."""
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
+    return MergePatch(ref, {"metadata": meta})

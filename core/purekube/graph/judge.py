@@ -14,7 +14,7 @@ from purekube.apimachinery.problems import Place
 from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Requeue, Snapshot
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_own_history, kubectl_name
-from purekube.controller.ownership import controller_of
+from purekube.controller.ownership import controller_of, is_locked, locked, unlocking
 from purekube.graph.build import Graph
 from purekube.graph.evaluate import WantedItem, WantedNode
 from purekube.graph.node import (
@@ -29,7 +29,7 @@ from purekube.graph.node import (
     Scope,
     Until,
 )
-from purekube.graph.owner import CreateRecord, Owner, is_locked, locked, unlocking
+from purekube.graph.owner import CreateRecord, Owner
 from purekube.graph.states import NodeState, Observation, is_immutable, setback
 from purekube.readiness import Readiness, State, readiness
 

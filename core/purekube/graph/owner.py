@@ -11,11 +11,14 @@ from purekube.apimachinery.meta import APPLIED_HASH, ObjectMeta
 from purekube.apimachinery.names import is_label_value
 from purekube.controller.decision import MergePatch, Snapshot
 from purekube.controller.drift import stamp
-from purekube.controller.ownership import controller_of, owner_reference, owners_without
+from purekube.controller.ownership import (
+    controller_of,
+    is_locked,
+    owner_reference,
+    owners_without,
+    unlocked_finalizers,
+)
 from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
-
-UNRECORDED: Final = "vworkspace.io/unrecorded"
-"""The finalizer of an object from its creation until its uid is in the status of its owner."""
 
 
 @attrs.frozen
@@ -27,29 +30,6 @@ class CreateRecord:
     namespace: str = ""
     item: str = ""
     uid: str = ""
-
-
-def locked(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with the finalizer that keeps the object until its uid is recorded."""
-    meta = metadata(manifest)
-    return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
-
-
-def is_locked(live: Manifest) -> bool:
-    """Report whether the object carries the finalizer `UNRECORDED`."""
-    finalizers = metadata(live).get("finalizers")
-    return isinstance(finalizers, list) and UNRECORDED in finalizers
-
-
-def unlocked_finalizers(live: Manifest) -> list[str]:
-    """Return the object's finalizers without `UNRECORDED`."""
-    return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
-
-
-def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
-    """Return the patch that removes the finalizer `UNRECORDED`: from then on the object may be deleted."""
-    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
-    return MergePatch(ref, {"metadata": meta})
 
 
 _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))

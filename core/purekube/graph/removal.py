@@ -11,8 +11,9 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import Decision, Delete, MergePatch, Snapshot
+from purekube.controller.ownership import is_locked, unlocking
 from purekube.graph.judge import deletion_state
-from purekube.graph.owner import Owner, is_locked, unlocking
+from purekube.graph.owner import Owner
 from purekube.graph.states import NodeState, Observation, Setback, earliest_requeue, setback
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]

@@ -17,6 +17,7 @@ import attrs
 import msgspec
 
 from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.definitions import CONTROLLER_NAME
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import SECRET
@@ -32,7 +33,7 @@ from purekube.composites.decisions import (
     tear_down,
     with_status,
 )
-from purekube.composites.parent import CONTROLLER_NAME, DELETING, MARKS, READY, RECONCILING, STALLED, Parent, as_stored
+from purekube.composites.parent import DELETING, MARKS, READY, RECONCILING, STALLED, Parent, as_stored
 from purekube.controller.decision import Decision, Fill, Requeue, Snapshot
 from purekube.graph import (
     ApplyPolicy,

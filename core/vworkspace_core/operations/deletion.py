@@ -10,8 +10,7 @@ from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.meta import ABANDON, ConditionStatus, is_abandoned
 from purekube.controller.decision import Decision, Finalizer, MergePatch
-from purekube.controller.ownership import owners_without
-from purekube.graph.owner import is_locked, unlocked_finalizers
+from purekube.controller.ownership import is_locked, owners_without, unlocked_finalizers
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating

@@ -6,7 +6,7 @@ from typing import Any
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name, engine_object_name
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.graph.owner import is_locked
+from purekube.controller.ownership import is_locked
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

@@ -17,7 +17,7 @@ from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Delete, Failure, MergePatch, Requeue
-from purekube.graph.owner import is_locked, unlocking
+from purekube.controller.ownership import is_locked, unlocking
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason

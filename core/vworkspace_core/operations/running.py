@@ -11,7 +11,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import Create, Decision, Requeue
-from purekube.graph.owner import locked
+from purekube.controller.ownership import locked
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type

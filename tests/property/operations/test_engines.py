@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
 from purekube.controller.decision import Decision
-from purekube.graph.owner import UNRECORDED
+from purekube.controller.ownership import UNRECORDED
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
     CONTEXT,

@@ -18,7 +18,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.controller.decision import Decision, Delete, Failure, Finalizer, RequeuePace
-from purekube.graph.owner import locked
+from purekube.controller.ownership import locked
 from tests.support.operation_worlds import CONTEXT, NS, as_created, at, conditions_of, message_of, observed, started
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.operations.contract import EngineObject

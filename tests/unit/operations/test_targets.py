@@ -8,7 +8,7 @@ import pytest
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import JOB
 from purekube.controller.decision import Decision
-from purekube.graph.owner import UNRECORDED
+from purekube.controller.ownership import UNRECORDED
 from tests.support.operation_worlds import (
     CONTEXT,
     NS,

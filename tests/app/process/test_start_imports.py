@@ -1,0 +1,73 @@
+"""The packages that a command imports before it does anything: what makes starting slow is held by name (SEE-5).
+
+`python -m bench.starting` measures the time; no test does.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import clean_environment
+
+HEAVY = {
+    "cyclopts": "the parser",
+    "rich": "tables and trees",
+    "jsonschema": "the validator",
+    "cattrs": "structuring",
+    "yaml": "YAML",
+    "aiohttp": "the client of the API server",
+    "lightkube": "kubeconfigs",
+    "httpx2": "the client of the control plane",
+    "jinja2": "the page",
+    "cryptography": "signatures",
+    "joserfc": "signatures",
+    "prometheus_client": "metrics",
+    "starlette": "servers",
+    "uvicorn": "servers",
+    "purekube.boxes.box": "boxes",
+    "purekube.cel": "the expression language",
+    "purekube.graph": "the graph engine",
+    "purekube.regex": "regular expressions",
+    "purekube.schema": "schemas",
+    "vworkspace_core.instances.reconcile": "the decision about instances",
+    "kubelab": "the laboratory",
+    "vworkspace_fake": "the laboratory",
+    "purekube_kit": "the kit",
+}
+"""What takes more than about ten milliseconds to import, or belongs to others."""
+
+NEEDED = {
+    ("--version",): set[str](),
+    ("--help",): set[str](),
+    ("manifests",): {"cyclopts", "cattrs", "yaml"},
+    ("manifests", "--crds-only"): {"cyclopts", "cattrs", "yaml"},
+    ("status",): {"cyclopts", "cattrs", "yaml", "rich", "aiohttp", "lightkube", "httpx2"},
+    ("check",): {"cyclopts", "cattrs", "yaml", "rich", "aiohttp", "lightkube", "httpx2"},
+}
+"""What each command cannot do without. `lightkube` brings httpx2."""
+
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: a, user: {}}]
+"""
+
+
+@pytest.mark.parametrize("words", NEEDED, ids=" ".join)
+def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "vworkspace_app", *words],
+        env=clean_environment(tmp_path, {"KUBECONFIG": str(tmp_path / "kubeconfig")}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines() if "import time:" in line}
+
+    assert "vworkspace_app" in imported
+    assert imported & HEAVY.keys() <= NEEDED[words], {name: HEAVY[name] for name in imported & HEAVY.keys()}
