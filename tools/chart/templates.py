@@ -16,7 +16,7 @@ from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, 
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.names import NAME
-from vworkspace_app.install.network import network
+from vworkspace_app.install.network import network, prometheus_rule
 from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
@@ -126,7 +126,9 @@ def _network() -> Iterator[Any]:
     without, hooked = (list(network(options)) for options in (_PLAIN, _WITH_HOOKS))
     (metrics, _), (_, hook_service, policy) = without, hooked
     yield metrics
-    _, monitor, rule, _ = network(attrs.evolve(_PLAIN, service_monitor=True, prometheus_rule=True))
+    _, monitor, _ = network(attrs.evolve(_PLAIN, service_monitor=True))
+    page = f"{_V}settings.pageUrl"
+    rule = prometheus_rule(attrs.evolve(_PLAIN, prometheus_rule=True), {When(page, "link"): f"⟦{page}⟧"})
     for value, document in (("serviceMonitor", monitor), ("prometheusRule", rule)):
         document["metadata"]["labels"][Spread(f"{_V}{value}.labels")] = None
         yield Guard(f"{_V}{value}.enabled", [document])

@@ -2,6 +2,7 @@
 
 from vworkspace_odoo.admin import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
+from vworkspace_odoo.cloud_events import CloudEventReceiver
 from vworkspace_odoo.payloads import JosePayloads
 from vworkspace_odoo.reloading import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.tls import cleartext_problem, tls_context
@@ -9,6 +10,7 @@ from vworkspace_odoo.tls import cleartext_problem, tls_context
 __all__ = [
     "MEDIA_TYPE",
     "AdminClient",
+    "CloudEventReceiver",
     "ControlPlaneEndpoint",
     "HttpControlPlane",
     "JosePayloads",

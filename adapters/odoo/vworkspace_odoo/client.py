@@ -30,7 +30,8 @@ from vworkspace_odoo.tls import cleartext_problem, default_verify
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 """The media type of every request and answer: version 1 of the protocol."""
 
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+TOKEN_TEXT: Final = re.compile(r"[\x21-\x7e]+")
+"""The pattern of a token that a header can hold."""
 _LONGEST_WAIT: Final = 300
 
 
@@ -186,13 +187,13 @@ class HttpControlPlane:
         """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token
-        if not _TOKEN.fullmatch(bearer):
+        if not TOKEN_TEXT.fullmatch(bearer):
             raise Unauthorized(f"{where}: the token is empty or has characters that no header can hold")
         request = self._request(method, path, body, bearer, timeout or self._timeout)
         answer = await self._bounded(where, timeout or self._timeout, lambda: self._exchange(request, where, whole))
         if 200 <= answer.status < 300:
             return answer
-        raise _without_token(refusal(answer.status, answer.headers, answer.body, where), bearer)
+        raise without_token(refusal(answer.status, answer.headers, answer.body, where), bearer)
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None, bearer: str, timeout: float
@@ -251,7 +252,7 @@ def _type(answer: _Answer) -> str:
     return answer.headers.get("content-type", "no content type").partition(";")[0][:100]
 
 
-def _without_token(error: OperatorError, token: str) -> OperatorError:
+def without_token(error: OperatorError, token: str) -> OperatorError:
     """Return the error without the token, in case the server echoed it."""
     if token in error.message:
         error.message = error.message.replace(token, "***")

@@ -66,20 +66,25 @@ def alerts_file() -> str:
     return _FILE.read_text(encoding="utf-8")
 
 
-@cache
-def _groups() -> list[Mapping[str, Any]]:
+def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
+    """Return the groups of rules, each rule with `link` among its annotations."""
     groups: list[Mapping[str, Any]] = yaml.safe_load(alerts_file())["groups"]
+    for group in groups:
+        for rule in group["rules"]:
+            rule["annotations"] |= link
     return groups
 
 
-def prometheus_rule(options: InstallOptions) -> dict[str, Any]:
-    """Return the same rules as a PrometheusRule."""
+def prometheus_rule(options: InstallOptions, link: Mapping[Any, str] | None = None) -> dict[str, Any]:
+    """Return the same rules as a PrometheusRule; each links to the page at `page_url`, or as `link` says."""
+    page = options.settings.get("page_url", "")
+    linked = link or ({"link": page} if page else {})
     metadata = meta(NAME, options.namespace)
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {**metadata, "labels": {**metadata["labels"], **options.prometheus_rule_labels}},
-        "spec": {"groups": _groups()},
+        "spec": {"groups": _groups(linked)},
     }
 
 

@@ -30,6 +30,7 @@ from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
 from vworkspace_app.manager.caches import CacheScope, informers_of
+from vworkspace_app.manager.notifier import NoticeReceiver, Notifier
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
@@ -54,8 +55,9 @@ class Manager:
     With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` are the live ones; without an agent only their approval secret is used. `composites` and
     `controllers` (reconcilers and watchers in Python) run in the same process. `random` gives numbers in [0, 1) for
-    jitter. `ready` is set when the caches have synced. Each of several shards reconciles the objects in its own
-    namespaces; only the first reports to the Cluster object, and only it may be given an agent.
+    jitter. `receiver` takes the notices of what wants a person, if there is one. `ready` is set when the caches have
+    synced. Each of several shards reconciles the objects in its own namespaces; only the first reports to the Cluster
+    object, and only it may be given an agent.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Manager:
         credentials: Live[Credentials] | None = None,
         election: Election | None = None,
         telemetry: Telemetry | None = None,
+        receiver: NoticeReceiver | None = None,
         composites: Sequence[Composite] = (),
         controllers: Sequence[GivenController] = (),
         random: Callable[[], float] = random_source.random,
@@ -99,8 +102,21 @@ class Manager:
         self._controllers = ControllerManager(api, clock, every, self.events, self.informers, options)
         # Its handlers of changes come after those that enqueue keys.
         self._agent = None if agent is None else self._managed_agent(api, agent, random)
+        self._notifier = None if receiver is None else self._notifier_to(receiver, random)
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
         self.credentials.subscribe(lambda _: self._report_again())
+
+    def _notifier_to(self, receiver: NoticeReceiver, random: Callable[[], float]) -> Notifier:
+        settings = self._settings
+        return Notifier(
+            receiver,
+            self.informers,
+            self._clock,
+            random,
+            cluster=settings.decisions.cluster_id,
+            shard=settings.shard,
+            page_url=settings.page_url,
+        )
 
     def _managed_agent(self, api: KubeApi, agent: AgentOptions, random: Callable[[], float]) -> ManagedAgent:
         assert self._settings.shard.is_first, "one shard pulls jobs (RUN-13)"
@@ -172,6 +188,8 @@ class Manager:
             self._controllers.start(group, self._election.elected)
             group.start_soon(self.events.run, name="events")
             group.start_soon(self._pull, name="agent")
+            if self._notifier is not None:
+                group.start_soon(self._notifier.run, self._wait_ready_and_elected, name="notices")
             await (stop or anyio.Event()).wait()
             await self.finish()
             group.cancel_scope.cancel()
@@ -190,6 +208,10 @@ class Manager:
         if self._agent is not None:
             await self._election.elected()
             await self._agent.run()
+
+    async def _wait_ready_and_elected(self) -> None:
+        await self.wait_ready()
+        await self._election.elected()
 
     async def _wait_ready_or_stuck(self) -> None:
         """Wait until every cache has synced, or until one keeps failing and the Cluster can report it."""

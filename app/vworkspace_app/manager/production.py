@@ -10,7 +10,7 @@ from typing import TypeAlias
 import anyio
 import structlog
 
-from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.errors import OperatorError, Unauthorized
 from purekube.composites.composite import Composite
 from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
@@ -29,7 +29,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_odoo import ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
+from vworkspace_odoo import CloudEventReceiver, ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")
 
@@ -66,6 +66,9 @@ async def production_manager(
         if agent is not None:
             opened = _agent_options(api, machine, connect, settings, agent, source, watch)
             options, used = await stack.enter_async_context(opened)
+        receiver = _receiver(settings)
+        if receiver is not None:
+            await stack.enter_async_context(receiver)
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(watch.run, name="credentials")
         yield Manager(
@@ -76,11 +79,25 @@ async def production_manager(
             credentials=used,
             election=election,
             telemetry=telemetry,
+            receiver=receiver,
             composites=composites,
             controllers=controllers,
             random=machine.random,
         )
         group.cancel_scope.cancel()
+
+
+def _receiver(settings: OperatorSettings) -> CloudEventReceiver | None:
+    """Return the receiver of notices, with the token as its file has it at each request."""
+    file = settings.notify_token_file
+
+    def token() -> str:
+        try:
+            return "" if file is None else file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unauthorized(f"--notify-token-file {file}: cannot be read ({type(error).__name__})") from None
+
+    return CloudEventReceiver(settings.notify_url, token) if settings.notify_url else None
 
 
 @asynccontextmanager

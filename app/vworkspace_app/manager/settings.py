@@ -1,5 +1,7 @@
 """The settings of the in-cluster operator."""
 
+from pathlib import Path
+
 import attrs
 
 from purekube.controller.shard import WHOLE, Shard
@@ -38,6 +40,11 @@ class OperatorSettings:
     """
     box_namespaces: tuple[str, ...] = ()
     """The namespaces that boxes and pure reconcilers watch; empty: all of them."""
+    page_url: str = ""
+    """The base of links to the page."""
+    notify_url: str = ""
+    """The receiver of notices; empty: none are sent (SEE-6)."""
+    notify_token_file: Path | None = None
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
     """The Secret of the credential, for the Cluster's status; empty for a token file."""

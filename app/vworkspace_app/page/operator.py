@@ -23,7 +23,7 @@ from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import drawing_of
 from vworkspace_app.page.index import ListIndex
 from vworkspace_app.page.loops import OtherLoop
-from vworkspace_app.page.screens import CLUSTER_SCOPED, OBJECT, Heard, Screen, ScreenPart, Tab, list_query
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab, list_query
 from vworkspace_app.page.surroundings import (
     CachedObject,
     list_informers,
@@ -35,6 +35,7 @@ from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListRow, ListView, list_view, redacted_summary
+from vworkspace_core.overview.page_paths import CLUSTER_SCOPED, OBJECT
 from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries

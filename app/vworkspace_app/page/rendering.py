@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app import VERSION
-from vworkspace_app.page.screens import Screen, ScreenPart, Tab, list_path, object_path, root_of
+from vworkspace_app.page.screens import Screen, ScreenPart, Tab, list_path, root_of
+from vworkspace_core.overview.page_paths import object_path
 from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import OverviewState
 

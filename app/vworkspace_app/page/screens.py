@@ -2,24 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import attrs
 
-from purekube.apimachinery.manifest import ObjectRef
 from vworkspace_core.overview.object_list import ListQuery
 
-OBJECT: Final = "/object/"
 EVENTS: Final = "/events"
 STREAMS: Final = frozenset((EVENTS,))
 """Paths whose answers are streams, open for as long as the browser follows."""
-CLUSTER_SCOPED: Final = "-"
-
-
-def object_path(ref: ObjectRef) -> str:
-    """Return the address of the page of one object."""
-    parts = (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)
-    return OBJECT + "/".join(quote(part, safe="") for part in parts)
 
 
 def list_query(query: Mapping[str, str]) -> ListQuery:

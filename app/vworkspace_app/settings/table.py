@@ -178,6 +178,15 @@ class RunSettings:
         "Host names under which browsers may open the page with --page=open, beside addresses, localhost and Services:"
         " those of an Ingress.",
     )
+    page_url: str = setting(
+        URL, "", "Base URL under which people reach the page, for links to it in notices and alerts."
+    )
+    notify_url: str = setting(
+        URL, "", "Where a CloudEvent is sent when something begins to want a person, and when it no longer does."
+    )
+    notify_token_file: Path | None = setting(
+        FILE, None, "File with a bearer token for --notify-url; read before each request, sent over https:// only."
+    )
     metrics_names: int = setting(
         whole_number(0, 100),
         0,
@@ -265,6 +274,8 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
 
         if problem := cleartext_problem(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
             yield f"--control-plane-url {problem}"
+    if "notify_token_file" in said and "notify_url" not in said:
+        yield "--notify-token-file needs --notify-url: nothing is sent without an address"
     if "webhook_client_names" in said and "webhook_client_authority" not in said:
         yield "--webhook-client-names needs --webhook-client-authority: without it no certificate is asked for"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:

@@ -1,0 +1,75 @@
+"""CloudEvents over HTTP: a receiver of notices (SEE-6)."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+
+from purekube.apimachinery.errors import Permanent, Unauthorized, Unavailable
+from vworkspace_odoo.client import TOKEN_TEXT, without_token
+from vworkspace_odoo.failures import refusal, transport_failure
+from vworkspace_odoo.tls import cleartext_problem, default_verify
+
+MEDIA_TYPE: Final = "application/cloudevents+json; charset=utf-8"
+"""The media type of the structured mode of CloudEvents 1.0."""
+_LONGEST_ANSWER: Final = 4096
+
+
+class CloudEventReceiver:
+    """A receiver of CloudEvents at `url`; `token` is read before each request, and without one none is sent.
+
+    No error names more of the URL than its host, since many receivers have a secret in its path. A token goes to
+    another machine by https:// only. Use it as an async context manager.
+    """
+
+    def __init__(self, url: str, token: Callable[[], str] = lambda: "", *, timeout: float = 10.0) -> None:
+        self._url, self._token, self._timeout = url, token, timeout
+        self._where = f"POST {urlsplit(url).scheme}://{urlsplit(url).hostname}"
+        self._client = httpx2.AsyncClient(
+            verify=default_verify(url), headers={"User-Agent": "vworkspace-operator"}, timeout=timeout
+        )
+
+    def __repr__(self) -> str:
+        return f"CloudEventReceiver({self._where})"
+
+    async def __aenter__(self) -> "CloudEventReceiver":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        """Deliver one event. Raises Invalid for what the receiver will never take, else what says why it did not."""
+        headers = {"Content-Type": MEDIA_TYPE}
+        if token := self._token():
+            if not TOKEN_TEXT.fullmatch(token):
+                raise Unauthorized(f"{self._where}: the token has characters that no header can hold")
+            if cleartext_problem(self._url, allow_http=False):
+                raise Permanent(f"{self._where}: over http:// whoever is on the way reads the token; use https://")
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            with anyio.fail_after(2 * self._timeout):
+                await self._exchange(json.dumps(event, ensure_ascii=False).encode(), headers, token)
+        except TimeoutError:
+            raise Unavailable(f"{self._where}: the answer did not end in time") from None
+        except httpx2.HTTPError as error:
+            raise transport_failure(error, self._where) from error
+
+    async def _exchange(self, body: bytes, headers: Mapping[str, str], token: str) -> None:
+        async with self._client.stream("POST", self._url, content=body, headers=dict(headers)) as answer:
+            if answer.is_success:
+                return
+            if answer.is_redirect:
+                raise Permanent(f"{self._where}: {answer.status_code} redirects: set the final URL")
+            said = bytearray()
+            async for chunk in answer.aiter_bytes():
+                said += chunk
+                if len(said) > _LONGEST_ANSWER:
+                    break
+            error = refusal(answer.status_code, answer.headers, bytes(said[:_LONGEST_ANSWER]), self._where)
+            for secret in filter(None, (token, urlsplit(self._url).path.strip("/"))):
+                error = without_token(error, secret)
+            raise error

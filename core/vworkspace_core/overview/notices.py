@@ -1,0 +1,207 @@
+"""Notices of what wants a person: which transitions are worth one, and which of them wait to be delivered (SEE-6).
+
+`observed` takes a change of an object, `due` the time, `delivered`, `refused` and `failed` the end of a delivery;
+`next_step` says what to do now. All are pure. An object is noticed once when it has wanted a person for as long as its
+state requires, and once when it no longer does.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef, content_hash
+from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.timestamps import format_time
+from purekube.controller.backoff import Backoff
+from vworkspace_core.overview.summary import OverviewState, Summary
+
+MOST_WAITING: Final = 256
+"""The number of notices that wait for a receiver which is away; beyond it the oldest is lost, and counted."""
+RECENT: Final = timedelta(minutes=10)
+"""A new process announces again what a process before it may not have delivered; older needs it takes as announced."""
+_BACKOFF: Final = Backoff(base=1.0, cap=300.0)
+_AT_ONCE: Final = timedelta(0)
+_PATIENT: Final = timedelta(minutes=5)
+_PATIENCE: Final[Mapping[OverviewState, timedelta]] = MappingProxyType(
+    {
+        OverviewState.STALLED: _AT_ONCE,
+        OverviewState.FAILED: _AT_ONCE,
+        OverviewState.DEGRADED: _PATIENT,
+        OverviewState.WAITING: _PATIENT,
+        OverviewState.NOT_READY: _PATIENT,
+    }
+)
+"""The states that want a person, and how long each has to last: obstacles often leave automatically."""
+
+
+class NoticeType(StrEnum):
+    """The types of notices, as CloudEvents name them."""
+
+    NEEDED = "io.vworkspace.attention.needed"
+    RESOLVED = "io.vworkspace.attention.resolved"
+
+
+@attrs.frozen
+class Notice:
+    """One transition of an object. The `id` is the same from every process: a receiver may drop a second one."""
+
+    id: str
+    type: NoticeType
+    at: datetime
+    summary: Summary
+    since: datetime
+    lost: int = 0
+    """The number of notices that were lost before this one, because too many waited."""
+
+
+@attrs.frozen
+class Need:
+    """An object that wants a person. It is silent while `due_at` lies in the future, and after its announcement."""
+
+    summary: Summary
+    since: datetime
+    due_at: datetime
+    announced: bool = False
+
+
+@attrs.frozen
+class Attention:
+    """The needs by uid, and the notices that wait, the oldest first."""
+
+    began: datetime
+    needs: Mapping[str, Need] = MappingProxyType({})
+    waiting: tuple[Notice, ...] = ()
+    lost: int = 0
+    attempts: int = 0
+    retry_at: datetime | None = None
+
+
+@attrs.frozen
+class Send:
+    """Deliver this notice now."""
+
+    notice: Notice
+
+
+@attrs.frozen
+class Wait:
+    """A pause until `until`, or until a change if it is None."""
+
+    until: datetime | None
+
+
+def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
+    """Take an object as it is now; None for one that is gone."""
+    patience = None if summary is None else _PATIENCE.get(summary.state)
+    need = state.needs.get(uid)
+    if summary is None or patience is None:
+        return state if need is None else _resolved(state, uid, need, summary, now)
+    if need is not None:
+        due_at = need.due_at if need.announced else min(need.due_at, _from(summary, now) + patience)
+        return _with_need(state, uid, attrs.evolve(need, summary=summary, due_at=due_at))
+    since = _from(summary, now)
+    old = since + patience < state.began - RECENT
+    return _with_need(state, uid, Need(summary, since, since + patience, announced=old))
+
+
+def due(state: Attention, now: datetime) -> Attention:
+    """Announce the needs that have lasted long enough."""
+    for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
+        if not need.announced and need.due_at <= now:
+            notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
+            state = _queued(_with_need(state, uid, attrs.evolve(need, announced=True)), notice)
+    return state
+
+
+def next_step(state: Attention, now: datetime) -> Send | Wait:
+    """Return what to do now, after `due`."""
+    if state.waiting and (state.retry_at is None or state.retry_at <= now):
+        return Send(attrs.evolve(state.waiting[0], lost=state.lost))
+    times = [need.due_at for need in state.needs.values() if not need.announced]
+    if state.waiting and state.retry_at is not None:
+        times.append(state.retry_at)
+    return Wait(min(times, default=None))
+
+
+def delivered(state: Attention, notice: Notice) -> Attention:
+    """Forget a notice that the receiver has, and the losses that it reported."""
+    waiting = tuple(each for each in state.waiting if each.id != notice.id)
+    return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
+
+
+def refused(state: Attention, notice: Notice) -> Attention:
+    """Give up a notice that the receiver will never take, so that it holds up no other."""
+    after = delivered(state, notice)
+    return attrs.evolve(after, lost=state.lost + 1)
+
+
+def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
+    """Try again later: after the time that the receiver asks for, else after a growing one."""
+    attempts = state.attempts + 1
+    seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)
+    return attrs.evolve(state, attempts=attempts, retry_at=now + timedelta(seconds=seconds))
+
+
+def cloud_event(notice: Notice, cluster: str, link: str = "") -> dict[str, Any]:
+    """Return the notice as a CloudEvent 1.0 in the structured mode; no secret is in it."""
+    summary = notice.summary
+    texts = {"message": summary.message, "help": " or ".join(summary.remedies) or summary.advice}
+    data = {
+        "cluster": cluster,
+        "kind": summary.ref.kind.kind,
+        "namespace": summary.ref.namespace or "",
+        "name": summary.ref.name,
+        "state": summary.state.value,
+        "reason": summary.reason,
+        **{name: str(redact(text)) for name, text in texts.items()},
+        "since": format_time(notice.since),
+        "link": link,
+        "lost": notice.lost,
+    }
+    return {
+        "specversion": "1.0",
+        "id": notice.id,
+        "source": f"/vworkspace/clusters/{cluster}",
+        "type": notice.type.value,
+        "subject": _subject(summary.ref),
+        "time": format_time(notice.at),
+        "datacontenttype": "application/json",
+        "data": {name: value for name, value in data.items() if value not in ("", 0)},
+    }
+
+
+def _subject(ref: ObjectRef) -> str:
+    return "/".join(part for part in (ref.kind.crd_name, ref.namespace, ref.name) if part)
+
+
+def _resolved(state: Attention, uid: str, need: Need, summary: Summary | None, now: datetime) -> Attention:
+    """Forget a need, with a notice if it was announced."""
+    needs = {key: each for key, each in state.needs.items() if key != uid}
+    state = attrs.evolve(state, needs=MappingProxyType(needs))
+    if not need.announced:
+        return state
+    after = summary or attrs.evolve(need.summary, state=OverviewState.DELETING, message="it is deleted", remedies=())
+    return _queued(state, Notice(_id(uid, need.since, "resolved"), NoticeType.RESOLVED, now, after, need.since))
+
+
+def _with_need(state: Attention, uid: str, need: Need) -> Attention:
+    return attrs.evolve(state, needs=MappingProxyType({**state.needs, uid: need}))
+
+
+def _queued(state: Attention, notice: Notice) -> Attention:
+    waiting = (*state.waiting, notice)
+    beyond = len(waiting) - MOST_WAITING
+    return attrs.evolve(state, waiting=waiting[max(beyond, 0) :], lost=state.lost + max(beyond, 0))
+
+
+def _from(summary: Summary, now: datetime) -> datetime:
+    """Return since when an object wants a person: not from the future, if a clock is wrong."""
+    return min(summary.since or now, now)
+
+
+def _id(uid: str, since: datetime, *parts: str) -> str:
+    return content_hash([uid, format_time(since), *parts])

@@ -1,0 +1,21 @@
+"""The address of an object's page, for the page and for what links to it (SEE-3)."""
+
+from string import ascii_letters, digits
+from typing import Final
+
+from purekube.apimachinery.manifest import ObjectRef
+
+OBJECT: Final = "/object/"
+CLUSTER_SCOPED: Final = "-"
+_UNRESERVED: Final = frozenset((ascii_letters + digits + "-._~").encode())
+"""The bytes that a part of a path holds as they are (RFC 3986)."""
+
+
+def object_path(ref: ObjectRef) -> str:
+    """Return the address of the page of one object."""
+    return OBJECT + "/".join(map(_quoted, (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)))
+
+
+def _quoted(part: str) -> str:
+    """Return a part of a path with everything else as `%XX`."""
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in part.encode())
