@@ -45,7 +45,7 @@ from kubelab.storage.streams import StoreReader, WatchStreams, selection_of
 from kubelab.storage.watch_stream import WatchStream
 from kubelab.writes.metadata import check_common
 from kubelab.writes.remover import Remover
-from kubelab.writes.writer import Prepared, WriteCall, Writer
+from kubelab.writes.writer import ObjectWriter, Prepared, WriteCall
 from purekube.apimachinery.manifest import Kind
 from purekube.ports import PatchType
 
@@ -89,7 +89,7 @@ class ApiServer:
         self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac.allows if rbac else None)
         namespaces = Namespaces(self.store)
         self._reader = StoreReader(self.store, self.streams)
-        self._writer = Writer(self.store, namespaces, Identities(seed), now)
+        self._writer = ObjectWriter(self.store, namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
         self._controllers = BuiltinControllers(self.store, self.registry, namespaces, self)

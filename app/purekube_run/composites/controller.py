@@ -31,7 +31,7 @@ from purekube_run.composites.caches import (
     read_key,
 )
 from purekube_run.composites.further_watches import AccountWatches, TakenNames
-from purekube_run.controller.controller import Controller, For, Queue, Watches, Work, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches, Work
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informer import InformerRunner
@@ -69,7 +69,7 @@ class CompositeReconciler:
         """The informers of its own kind."""
         return tuple(informer for informer in self.informers if informer.kind == self.composite.kind)
 
-    def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> Controller:
+    def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> ControllerDefinition:
         """Return the controller that reconciles the parents."""
         composite = self.composite
         reconciler = DecisionReconciler(
@@ -84,7 +84,7 @@ class CompositeReconciler:
             absent=self._forget,
             concluded=lambda key, result: self.taken.record(key, result.decision.awaits),
         )
-        return Controller(
+        return ControllerDefinition(
             composite.controller,
             composite.kind,
             reconciler,
@@ -99,9 +99,9 @@ class CompositeReconciler:
             background=(self._follow_taken_names, self._follow_accounts),
         )
 
-    def _writer(self) -> Writer:
+    def _writer(self) -> StatusManager:
         composite = self.composite
-        return Writer(
+        return StatusManager(
             composite.status_owner,
             partial(not_permitted, composite),
             partial(remedy, composite),

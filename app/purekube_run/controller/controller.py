@@ -20,7 +20,7 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
 
 
-class Reconciler(Protocol):
+class KeyReconciler(Protocol):
     """The reconcile of one controller."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
@@ -62,7 +62,7 @@ class Queue:
 
 
 @attrs.frozen
-class Writer:
+class StatusManager:
     """The writer of the status of a kind: its field manager, and its words for a pass that an error stopped.
 
     `title` names the controller for people. Without `words` no status reports such a pass; the log does. `remedy`
@@ -99,7 +99,7 @@ async def at_any_time() -> None:
 
 
 @attrs.frozen(eq=False)
-class Controller:
+class ControllerDefinition:
     """One controller. `name` is that in metrics and logs.
 
     `caches` hold its objects, and every object that a pass writes and has to see afterwards; `further` are other
@@ -111,10 +111,10 @@ class Controller:
 
     name: str
     kind: Kind
-    reconciler: Reconciler
+    reconciler: KeyReconciler
     caches: Informers
     own: For
-    writer: Writer
+    writer: StatusManager
     watches: Sequence[Watches] = ()
     further: Sequence[InformerRunner] = ()
     queue: Queue = Queue()

@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.controller.queue.workqueue import Priority
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.controller.controller import Controller
+from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.definitions import wake_when_served
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
@@ -49,7 +49,7 @@ class ControllerManager:
         self,
         api: KubeApi,
         clock: Clock,
-        controllers: Iterable[Controller],
+        controllers: Iterable[ControllerDefinition],
         events: EventSink,
         shared: Informers,
         options: ManagerOptions,

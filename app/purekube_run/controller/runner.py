@@ -16,7 +16,7 @@ from purekube.controller.queue.workqueue import Priority, WorkQueue
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
-from purekube_run.controller.controller import Controller, For, Watches
+from purekube_run.controller.controller import ControllerDefinition, For, Watches
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.status_reports import StatusReports, log_pass
 from purekube_run.controller.worker_pool import WorkerPool
@@ -49,7 +49,7 @@ class Runner:
     """A running controller on `api`. A standby keeps no keys, which would only pile up: a leader begins with all."""
 
     def __init__(
-        self, controller: Controller, api: KubeApi, clock: Clock, events: EventSink, options: ManagerOptions
+        self, controller: ControllerDefinition, api: KubeApi, clock: Clock, events: EventSink, options: ManagerOptions
     ) -> None:
         self.controller = controller
         self._clock = clock
@@ -136,7 +136,7 @@ class Runner:
                 self.pool.enqueue(key, priority=Priority.BACKGROUND, after=after)
 
 
-def _queue_of(controller: Controller) -> WorkQueue[ObjectRef]:
+def _queue_of(controller: ControllerDefinition) -> WorkQueue[ObjectRef]:
     exclusion_key = controller.queue.exclusion_key
     if exclusion_key is None:
         return WorkQueue(group_of=_namespace)

@@ -20,7 +20,7 @@ from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, blocked_status
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
-from purekube_run.controller.controller import Controller
+from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.informers import StoredObject
 
 _pass_log = structlog.get_logger("reconcile")
@@ -73,7 +73,7 @@ _log = structlog.get_logger("operator")
 class StatusReports:
     """The reports on the objects of one controller, each made once until it changes."""
 
-    controller: Controller
+    controller: ControllerDefinition
     api: KubeApi
     clock: Clock
     events: EventSink

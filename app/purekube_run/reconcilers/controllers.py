@@ -24,7 +24,7 @@ from purekube.reconcilers.controllers import (
     requests_api,
 )
 from purekube.reconcilers.status import condition_types, status_owner
-from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.process.command_line import CommandError
 from purekube_run.reconcilers.passes import ControllerPasses, rules_of
 from purekube_run.reconcilers.pending_events import PendingEvents
@@ -65,7 +65,7 @@ def python_reconcilers(
     )
 
 
-def controller_of(passes: ControllerPasses) -> Controller:
+def controller_of(passes: ControllerPasses) -> ControllerDefinition:
     """Return the controller that makes these passes."""
     python, watches, pending_events = passes.controller, passes.watches, passes.pending_events
     name = f"{_PREFIX}{name_of(python)}"
@@ -76,7 +76,7 @@ def controller_of(passes: ControllerPasses) -> Controller:
         missing = [runner.kind.crd_name for runner in watches if runner.missing]
         _log.info("caches of the controller are settled", controller=name, missing=missing)
 
-    return Controller(
+    return ControllerDefinition(
         name,
         kind_of(python),
         passes,
@@ -96,9 +96,9 @@ def controller_of(passes: ControllerPasses) -> Controller:
     )
 
 
-def _writer(controller: AnyController) -> Writer:
+def _writer(controller: AnyController) -> StatusManager:
     has_conditions = Feature.CONDITIONS in features_of(controller)
-    return Writer(
+    return StatusManager(
         status_owner(controller),
         partial(not_permitted, controller),
         partial(remedy, controller),

@@ -8,7 +8,7 @@ from purekube.composites.composite import Composite
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.composites.caches import shared_informers
 from purekube_run.composites.controller import CompositeReconciler, composite_reconcilers
-from purekube_run.controller.controller import Controller
+from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.manager import ControllerManager
 from purekube_run.controller.runner import ManagerOptions
@@ -44,7 +44,7 @@ class Extensions:
             python_reconcilers(api, clock, controllers, events, options.random),
         )
 
-    def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[Controller]:
+    def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[ControllerDefinition]:
         """Yield a controller for each."""
         for reconciler in self.composites:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)

@@ -20,7 +20,7 @@ from purekube.controller.informer.changes import CacheChange
 from purekube.controller.queue.event_handlers import in_background
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
@@ -72,7 +72,7 @@ class ClusterReconciler:
     _written: dict[str, Instant] = attrs.field(factory=dict, init=False)
     _offered: bool = attrs.field(default=False, init=False)
 
-    def controller(self, writer: Writer, synced: Callable[[], Awaitable[None]]) -> Controller:
+    def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
         """Return the controller of Cluster objects; `synced` waits for the caches that the first report needs."""
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),
@@ -85,7 +85,7 @@ class ClusterReconciler:
             concluded=self._concluded,
         )
         kinds = (CUSTOM_RESOURCE_DEFINITION, NAMESPACE)
-        return Controller(
+        return ControllerDefinition(
             "cluster",
             CLUSTER,
             reconciler,

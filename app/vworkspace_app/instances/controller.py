@@ -16,7 +16,7 @@ from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.outline import is_outline
 from purekube.controller.queue.event_handlers import by_spec, owners_of_kind, verdict_first, when_defined
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
@@ -71,7 +71,7 @@ class InstanceReconciler:
         self._in_force = self.settings
         self._unmanaged = UnmanagedReports(self.events)
 
-    def controller(self, writer: Writer, workers: int, resync: float) -> Controller:
+    def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
         """Return the controller of ApplicationInstances."""
         reconciler = DecisionReconciler(
             PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True),
@@ -85,7 +85,7 @@ class InstanceReconciler:
             is_backlogged=self.is_backlogged,
         )
         informers = self.informers
-        return Controller(
+        return ControllerDefinition(
             "applicationinstance",
             APPLICATION_INSTANCE,
             reconciler,

@@ -17,7 +17,7 @@ from purekube.composites.composite import Composite
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile_error import ReconcileErrorWords
 from purekube.ports import Clock, KubeApi
-from purekube_run.controller.controller import Controller, Writer
+from purekube_run.controller.controller import ControllerDefinition, StatusManager
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.manager import ControllerManager, Election
@@ -141,7 +141,9 @@ class Manager:
             api, self.informers, settings.operations, self._clock, self.events, approvals, settings.templates
         )
 
-    def _own_controllers(self, api: KubeApi, report: Callable[[], AgentReport] | None) -> Iterator[Controller]:
+    def _own_controllers(
+        self, api: KubeApi, report: Callable[[], AgentReport] | None
+    ) -> Iterator[ControllerDefinition]:
         settings, resync = self._settings, self._settings.resync_seconds
         instances = InstanceReconciler(
             api, self.informers, settings.decisions, self._clock, self.events, self._is_backlogged
@@ -266,9 +268,9 @@ def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> Cach
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 
-def _writer(settings: OperatorSettings, words: ReconcileErrorWords | None) -> Writer:
+def _writer(settings: OperatorSettings, words: ReconcileErrorWords | None) -> StatusManager:
     installation = settings.decisions.installation
-    return Writer(
+    return StatusManager(
         OWN_STATUS,
         partial(not_permitted, installation=installation),
         partial(remedy, installation=installation),

@@ -23,7 +23,7 @@ from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.queue.event_handlers import Urgency, started_runs_first, when_defined
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.controller.controller import Controller, For, Queue, Watches, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informers import Informers, StoredObject
@@ -98,7 +98,7 @@ class OperationReconciler:
     def __attrs_post_init__(self) -> None:
         self._unmanaged = UnmanagedReports(self.events)
 
-    def controller(self, writer: Writer, workers: int, resync: float) -> Controller:
+    def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
         """Return the controller of Operations."""
         reconciler = DecisionReconciler(
             PassRules(OPERATION, _read, self._decide, FIELD_MANAGER, FINALIZER),
@@ -112,7 +112,7 @@ class OperationReconciler:
             absent=self._forget,
         )
         informers = self.informers
-        return Controller(
+        return ControllerDefinition(
             "operation",
             OPERATION,
             reconciler,

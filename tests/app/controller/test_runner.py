@@ -25,7 +25,7 @@ from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import PatchType
-from purekube_run.controller.controller import Controller, For, Queue, Writer
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
@@ -135,13 +135,13 @@ def play(
         script = Scripted(clock, seconds)
         words = standard_words(SHOP.kind, TYPES)
         owner = StatusOwner(MANAGER, {SHOP.kind: frozenset(TYPES)})
-        controller = Controller(
+        controller = ControllerDefinition(
             "shops",
             SHOP.kind,
             script,
             Informers([shops]),
             For((shops,)),
-            Writer(owner, "may not {}".format, "grant {}".format, words),
+            StatusManager(owner, "may not {}".format, "grant {}".format, words),
             queue=Queue(workers),
             resync=resync,
             synced=shops.wait_for_sync,

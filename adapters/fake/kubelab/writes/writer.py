@@ -81,7 +81,7 @@ class Prepared:
         )
 
 
-class Writer:
+class ObjectWriter:
     """The preparation and storing of writes. Every method may raise ApiFailure."""
 
     def __init__(
