@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 import time
+from collections import defaultdict
 from functools import partial
 from operator import or_
 from pathlib import Path
@@ -105,18 +106,21 @@ def _print_result(mutant: Mutant, result: tuple[Verdict, str], known: reach.Reac
 
 
 def _print_unreached(found: dict[tuple[str, str], list[Place]]) -> bool:
-    groups = listed.listed().unreached
-    allowed = {(group.module, function) for group in groups for function in group.functions}
-    is_new = False
-    for (_, function), at in found.items():
-        module = listed.module_of(at[0])
-        if (module, function) not in allowed:
-            is_new = True
-            print(f"core/{module}:{at[0].site.line} {function}: no test reaches {len(at)} statements")
-    for module, function in allowed - {(listed.module_of(at[0]), function) for (_, function), at in found.items()}:
-        is_new = True
-        print(f"{listed.LIST.name}: every statement of {module} {function} is reached")
-    return is_new
+    """Print the functions of each room that has more such statements than are listed; return whether there is one."""
+    by_room: dict[str, list[list[Place]]] = defaultdict(list)
+    for at in found.values():
+        by_room[at[0].room].append(at)
+    most = {entry.room: entry.most for entry in listed.listed().unreached}
+    too_many = False
+    for room, functions in sorted(by_room.items()):
+        count = sum(map(len, functions))
+        print(f"{room}: {count} statements, {most.get(room, 0)} are listed")
+        if count > most.get(room, 0):
+            too_many = True
+            for at in functions:
+                lines = ", ".join(str(place.site.line) for place in at)
+                print(f"    core/{listed.module_of(at[0])} {at[0].site.function}: {lines}")
+    return too_many
 
 
 def options() -> Options:
