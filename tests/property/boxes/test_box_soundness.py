@@ -198,7 +198,12 @@ ACCEPTED: list[str] = [
     *("pw.metadata.name", "pw.metadata.namespace", "pw.metadata.uid", "pw.metadata.labels", "pw.type", "isReady(pw)"),
     *("children.secret[*].map(s, s.metadata.name)", "size(children.secret[*])", "pw.metadata.labels.?a.orValue('')"),
     *("children.secret[*].filter(s, s.type == 'Opaque').map(s, s.metadata.name)", "optional.of(pw).value().type"),
-    *("[pw][0].metadata.name", "[pw, pw].map(s, s.type)", "cel.bind(x, pw, x.metadata.name)", "has(pw.metadata.labels)"),
+    *(
+        "[pw][0].metadata.name",
+        "[pw, pw].map(s, s.type)",
+        "cel.bind(x, pw, x.metadata.name)",
+        "has(pw.metadata.labels)",
+    ),
 ]
 
 

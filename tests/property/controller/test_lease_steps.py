@@ -146,3 +146,28 @@ def test_a_deleted_lease_of_a_dead_leader_is_created_again_after_its_duration_RU
     assert world.lease is None
     world.run(10.0 + POLICY.duration + 2.2 * POLICY.retry_period)
     assert world.leaders()[0].state.identity != leader.state.identity
+
+
+def releasing() -> LeaseState:
+    """A leader that was asked to end, and whose release met a newer copy of the lease."""
+    state, fed = LeaseState("ns", "lease", "me"), 100.0
+    won = LeaseWritten(lease_of("me", 1))
+    begun: list[LeaseEvent] = [TimerFired(), LeaseRead(None), PeersRead(()), won, PeersRead(())]
+    ended: list[LeaseEvent] = [ReleaseRequested(), LeaseRequestFailed(Stale("moved on"))]
+    effects: tuple[LeaseEffect, ...] = ()
+    for event in begun + ended:
+        assert (state.role is Role.LEADER) == (event is ended[0])
+        state, effects = step(state, event, LeaseContext(fed, START, 0.5, POLICY))
+    assert isinstance(effects[-1], ReadLease)
+    return state
+
+
+def test_a_lease_that_another_has_taken_meanwhile_is_not_released_for_them_RUN_4() -> None:
+    moment = LeaseContext(100.0, START, 0.5, POLICY)
+    for lease in (lease_of("other", 2), lease_of("", 2), None):
+        after, effects = step(releasing(), LeaseRead(lease), moment)
+        assert (after.role, effects) == (Role.ENDED, (End(),))
+    again, effects = step(releasing(), LeaseRead(lease_of("me", 2)), moment)
+    assert again.role is Role.RELEASING
+    assert isinstance(effects[-1], UpdateLease)
+    assert holder_of(effects[-1].lease) == ""

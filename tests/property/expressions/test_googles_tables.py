@@ -154,6 +154,8 @@ def test_milliseconds_of_a_duration_are_all_of_it_as_in_go_PH_6() -> None:
 
 INT, UINT = "9223372036854775807", "18446744073709551615"
 CALLS = [
+    *(f"{name}(dyn({value}))" for name in ("string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration", "size")
+      for value in ("[1]", "{'a': 1}", "null", "7", "'x'", "true")),
     *(f"'tacocat'.charAt({at})" for at in (-1, 0, 6, 7, 8)),
     *(f"'tacocat'.indexOf('{part}')" for part in ("", "ac", "none")),
     *(f"'tacocat'.indexOf('a', {at})" for at in (-1, 0, 2, 5, 7, 8)),
@@ -228,5 +230,9 @@ def test_each_call_and_operator_answers_as_googles_does_PH_6(part: int) -> None:
     assert not set(OTHERWISE) - set(CALLS)
 
 
-OTHERWISE = {"'tacocat'.substring(0, 7)": "the end of a text is an index in Go"}
+OTHERWISE = {
+    "'tacocat'.substring(0, 7)": "the end of a text is an index in Go",
+    "int(dyn(true))": "no bool is a number in Go",
+    "timestamp(dyn(7))": "a moment, which is compared as a text above",
+}
 """Expressions to which Google's C++ has another answer than its Go, with the reason."""

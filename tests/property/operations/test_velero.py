@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP, VOLUME_SNAPSHOT_CLASS
 from tests.property.operations.test_engines import judged
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
@@ -279,3 +279,12 @@ def test_every_parameter_of_a_restore_stands_in_what_velero_is_asked_for_OPS_7(g
 
     assert all(item.endswith(".vworkspace.io") for item in spec.pop("excludedResources"))
     assert spec == {"includedNamespaces": [NS], **given}
+
+
+def test_a_class_of_snapshots_that_is_not_there_is_named_with_the_parameter_OPS_7() -> None:
+    missing: dict[ObjectRef, Any] = {ObjectRef(VOLUME_SNAPSHOT_CLASS, None, "csi"): {}}
+    decision = reconcile_operation(operation("backup.velero"), observed("backup.velero", objects=missing), CONTEXT)
+
+    assert message_of(decision, "Accepted") == (
+        "spec.parameters.snapshotClassName: there is no VolumeSnapshotClass csi"
+    )

@@ -95,6 +95,9 @@ def test_what_the_operator_told_of_itself_is_taken_up_SEE_1() -> None:
         "clocks": CheckResult.FAILED,
     }
     assert of("control plane", found).told == "ControlPlaneUnreachable: connection refused"
+    told["conditions"][0]["message"] = "connection refused. To fix: kubectl get pods"
+    again = of("control plane", checkup.connection({**cluster_manifest(), "status": told}))
+    assert again.remedy == of("control plane", found).remedy != "kubectl get pods", "this reason has advice of its own"
 
 
 def test_without_an_agent_nothing_is_unreachable_SEE_4() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.overview import trace
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.trace import FORMAT, Moment, Trace, read, written
@@ -64,3 +65,10 @@ def test_a_moment_is_found_by_its_number_and_the_nearest_beyond_the_ends_SEE_3()
 def test_a_file_that_is_no_trace_is_refused_with_its_line_SEE_3(lines: list[bytes], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read(lines)
+
+
+def test_a_file_has_as_many_moments_as_the_limit_and_no_more_SEE_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "MOST_MOMENTS", len(TRACE.moments))
+    assert read(written(TRACE)) == TRACE
+    with pytest.raises(ValueError, match=r"line 4: there are more than 2 moments"):
+        read(written(Trace("a run", (*TRACE.moments, MOMENT))))
