@@ -152,6 +152,10 @@ class MemoryCluster:
         """Change an object by a merge patch as a user. Raises errors of the port."""
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
+    def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
+        """Apply fields as a tool that takes over what others hold. Raises errors of the port."""
+        return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
+
     def delete(self, ref: ObjectRef) -> None:
         """Delete an object as a user. Raises errors of the port."""
         run_sync(self.admin.delete(ref))

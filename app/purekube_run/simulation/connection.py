@@ -21,6 +21,8 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
 from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults
 
+_SLOWNESS: Final = 60.0
+"""How many times as long a request takes on a slow network."""
 _GIVES_UP: Final = 10.0
 """Seconds after which a request without an answer fails."""
 
@@ -73,14 +75,15 @@ class Disturbance:
     """A trouble of the next request that it concerns, after `skip` others. `happened` is called when it occurs."""
 
     trouble: Trouble
-    happened: Callable[[str], None]
+    happened: Callable[[KubeRequest], None]
     skip: int = 0
+    only: Callable[[KubeRequest], bool] = lambda request: True
 
     def concerns(self, request: KubeRequest) -> bool:
         """Return whether the trouble can happen to the request."""
         if self.trouble is Trouble.STALE:
             return request.verb in _GUARDED
-        return request.writes or self.trouble not in _CRASHES
+        return (request.writes or self.trouble not in _CRASHES) and self.only(request)
 
 
 @attrs.frozen
@@ -136,6 +139,10 @@ class Link:
     dead: bool = False
     cut_until: float = 0.0
     """The end of a partition from the API server."""
+    paused_until: float = 0.0
+    """The end of a pause of the process."""
+    slow_until: float = 0.0
+    """The end of a time in which its requests take many times as long."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:
@@ -152,8 +159,20 @@ class Link:
         """Let a request take its time."""
         self.must_live()
         if distance is not None:
-            await asyncio.sleep(self.random.uniform(*distance))
+            times = _SLOWNESS if self.now() < self.slow_until else 1.0
+            await asyncio.sleep(times * self.random.uniform(*distance))
             self.must_live()
+
+    async def pass_pause(self) -> None:
+        """Wait until the process goes on, if it is paused."""
+        while (left := self.paused_until - self.now()) > 0:
+            await asyncio.sleep(left)
+        self.must_live()
+
+    def heal(self) -> None:
+        """End all troubles."""
+        self.process.disturbances.clear()
+        self.cut_until = self.paused_until = self.slow_until = 0.0
 
     async def suffer(self, fault: Fault) -> None:
         """Let a fault happen. Raises its error, or ends the process."""
@@ -186,7 +205,7 @@ class Link:
                 ordered.skip -= 1
                 continue
             del self.process.disturbances[at]
-            ordered.happened(str(request))
+            ordered.happened(request)
             return _FAULTS[ordered.trouble]
         return self.process.schedule(request)
 
@@ -245,6 +264,7 @@ class KubeConnection(KubeApi):
 
     async def _send(self, request: KubeRequest, proceed: Send) -> Manifest:
         link = self._link
+        await link.pass_pause()
         if request.writes:
             self._before_write()
         await link.travel(link.latency)
@@ -293,7 +313,7 @@ class KubeConnection(KubeApi):
             return True
         if (delay := watch.late_until - self._link.now()) > 0:
             await asyncio.sleep(delay)
-        self._link.must_live()
+        await self._link.pass_pause()
         return not (watch.silent or self._link.now() < self._link.cut_until)
 
 

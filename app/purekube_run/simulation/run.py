@@ -21,6 +21,8 @@ L = TypeVar("L", bound=Laws)
 _CONVERGE: Final = 3600.0
 """The seconds after the last fault within which everything must converge."""
 _LOOK: Final = 60.0
+_TURNS: Final = 3
+"""The forms of a fault by which two neighbouring seeds differ."""
 _QUIET: Final = 720.0
 """The seconds of rest in which nothing may be written: longer than a resync."""
 
@@ -33,6 +35,10 @@ class Workload(Protocol):
 
     def perform(self, act: Act) -> None:
         """Carry out an act; one that the API server refuses has no effect."""
+        ...
+
+    def help_out(self) -> None:
+        """Do what is left to people once faults are over."""
         ...
 
     def counts(self) -> Mapping[str, int]:
@@ -55,21 +61,27 @@ class Simulation(Generic[W, L]):
     faults: Mapping[str, SimulatedFault[W]]
 
     def draw(
-        self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str]
+        self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
         """Return the script of a seed: objects that live, and faults at their rates."""
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
-        incidents = sorted(each for name in faults for each in self._incidents(random, name, seconds, replicas))
-        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents))
+        processes = replicas * shards
+        incidents = sorted(each for name in faults for each in self._incidents(random, seed, name, seconds, processes))
+        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards)
 
-    def _incidents(self, random: Random, name: str, seconds: float, replicas: int) -> Iterator[Incident]:
+    def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
+        """Yield the incidents of a fault; one with several forms takes these in turn, over the seeds too."""
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
-        at = 0.0
+        at, number = 0.0, 0
         while (at := at + random.expovariate(1 / mean)) < seconds:
-            lasts = round(random.uniform(*fault.lasts), 3)
-            yield Incident(round(at, 3), name, random.randrange(replicas), lasts, round(random.random(), 4))
+            lasts = round(min(random.uniform(*fault.lasts), seconds - at), 3)
+            replica, choice = random.randrange(processes), random.random()
+            if fault.forms:
+                choice = ((seed * _TURNS + number) % fault.forms + 0.5) / fault.forms
+            yield Incident(round(at, 3), name, replica, lasts, round(choice, 4))
+            number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
         """Let a fault strike."""
@@ -103,6 +115,7 @@ class SimulationOutcome:
     counts: Mapping[str, int]
     writes: int
     write_points: frozenset[str]
+    crashed_at: frozenset[str]
     seconds: float
     cost: float
     digest: str
@@ -152,7 +165,10 @@ class _Run:
         world, laws = self.world, self.laws
         world.heal()
         limit = world.seconds + _CONVERGE
-        while not laws.broken and world.seconds < limit and (laws.is_progressing or any(laws.unsettled())):
+        while not laws.broken and world.seconds < limit:
+            self.workload.help_out()
+            if not laws.is_progressing and not any(laws.unsettled()):
+                break
             world.run(_LOOK)
         if not laws.broken:
             laws.settled()
@@ -161,6 +177,8 @@ class _Run:
             before = self.writes
             world.run(_QUIET)
             laws.silent(self.writes - before, _QUIET)
+        if not laws.broken:
+            laws.compare()
 
     def outcome(self, cost: float) -> SimulationOutcome:
         """Return what came of it."""
@@ -174,6 +192,7 @@ class _Run:
             self.workload.counts(),
             self.writes,
             frozenset(self.points),
+            frozenset(world.crashed_at),
             world.seconds,
             cost,
             world.digest(),

@@ -31,7 +31,7 @@ class Incident:
 
 @attrs.frozen
 class SimulationScript:
-    """A whole run. `seconds` is the time until faults stop.
+    """A whole run. `seconds` is the time until faults stop; each of `shards` has that many replicas.
 
     `boxes` are files and `controllers` names of a user, whose objects live in the run, with the files `crds`; without
     any, it is the operator that is simulated.
@@ -45,6 +45,7 @@ class SimulationScript:
     boxes: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     crds: tuple[str, ...] = ()
+    shards: int = 1
 
     @property
     def steps(self) -> tuple[Act | Incident, ...]:

@@ -90,6 +90,8 @@ class World(MemoryCluster):
         """The last line that a controller logged about each object."""
         self.happened: Counter[str] = Counter()
         """How often each fault struck."""
+        self.crashed_at: set[str] = set()
+        """The write points at which a process crashed, each with the side of the write."""
         self.restored_at = float("-inf")
         """When etcd was last restored from a snapshot."""
         self.rights: Sequence[str] = ()
@@ -254,8 +256,7 @@ class World(MemoryCluster):
         self.calm_down()
         self.server.authorize = None
         for replica in self.replicas:
-            replica.disturbances.clear()
-            replica.link.cut_until = 0.0
+            replica.link.heal()
             replica.clock.offset = timedelta(0)
             replica.clock.slept = 0.0
 

@@ -6,6 +6,7 @@ ones that did happen.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import attrs
@@ -30,7 +31,7 @@ class Strike(Generic[W_co]):
     seconds: float
     choice: float
 
-    def happened(self, what: str) -> None:
+    def happened(self, what: object) -> None:
         """Count the fault, and add it to the trace."""
         self.world.happened[self.name] += 1
         self.world.note("fault", f"{self.name}: {what}")
@@ -42,11 +43,15 @@ class Strike(Generic[W_co]):
 
 @attrs.frozen
 class SimulatedFault(Generic[W_contra]):
-    """A kind of fault: how it strikes, how often in an hour, and how long it lasts in seconds."""
+    """A kind of fault: how it strikes, how often in an hour, and how long it lasts in seconds.
+
+    A fault with `forms` takes them in turn; `choice` says which.
+    """
 
     strike: Callable[[Strike[W_contra]], None]
     per_hour: float
     lasts: tuple[float, float] = (0.0, 0.0)
+    forms: int = 0
 
 
 def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
@@ -72,6 +77,19 @@ def _kill(at: Strike[World]) -> None:
     if replica.is_running:
         replica.kill("SIGKILL")
         at.happened(replica.name)
+
+
+def _pause(at: Strike[World]) -> None:
+    """Stop a process as SIGSTOP does, and let it go on."""
+    replica = at.world.replicas[at.replica]
+    replica.link.paused_until = at.world.seconds + at.seconds
+    at.happened(f"{replica.name} for {at.seconds:g} s")
+
+
+def _slow_network(at: Strike[World]) -> None:
+    replica = at.world.replicas[at.replica]
+    replica.link.slow_until = at.world.seconds + at.seconds
+    at.happened(f"{replica.name} for {at.seconds:g} s")
 
 
 def _partition(at: Strike[World]) -> None:
@@ -115,16 +133,16 @@ def _engines_stall(at: Strike[World]) -> None:
     at.happened(f"for {at.seconds:g} s")
 
 
-def _remove_right(at: Strike[World]) -> None:
-    """Take away the right to write a resource from all replicas."""
+def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
+    """Take away the right to write a resource, or to read it, from all replicas."""
     world = at.world
     if not world.rights:
         return
     resource, users = world.rights[int(at.choice * len(world.rights))], {replica.user for replica in world.replicas}
 
     def allows(caller: Caller, asked: Attributes) -> bool:
-        writes = asked.verb not in ("get", "list", "watch")
-        return not (caller.user in users and writes and asked.resource == resource)
+        is_read = asked.verb in ("get", "list", "watch")
+        return not (caller.user in users and is_read is reads and asked.resource == resource)
 
     world.server.authorize = allows
 
@@ -132,7 +150,7 @@ def _remove_right(at: Strike[World]) -> None:
         world.server.authorize = None
 
     at.later(give_back)
-    at.happened(f"to write {resource} for {at.seconds:g} s")
+    at.happened(f"to {'read' if reads else 'write'} {resource} for {at.seconds:g} s")
 
 
 WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
@@ -158,5 +176,8 @@ WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
     "etcd-restored": SimulatedFault(_restore_etcd, 0.5, (5.0, 300.0)),
     "engines-stall": SimulatedFault(_engines_stall, 0.5, (5.0, 120.0)),
     "right-removed": SimulatedFault(_remove_right, 0.5, (5.0, 120.0)),
+    "right-to-read-removed": SimulatedFault(partial(_remove_right, reads=True), 0.5, (5.0, 60.0)),
+    "replica-paused": SimulatedFault(_pause, 1.0, (5.0, 120.0)),
+    "slow-network": SimulatedFault(_slow_network, 1.0, (10.0, 120.0)),
 }
 """Every fault that can befall any world, by its name."""

@@ -41,6 +41,7 @@ class ControlConnection:
         method = getattr(self._port, name)
 
         async def call(*args: Any) -> Any:
+            await self._link.pass_pause()
             await self._link.travel(_FAR)
             token = self._endpoint().token
             self._port.use_token(token)

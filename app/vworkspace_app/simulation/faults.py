@@ -6,9 +6,15 @@ from typing import Final
 import attrs
 
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, SourceOutcome, SourceRule
+from purekube.ports import KubeRequest, KubeVerb
+from purekube_run.simulation.connection import Disturbance, ObservedWrite, Trouble
 from purekube_run.simulation.world_faults import WORLD_FAULTS, SimulatedFault, Strike
+from vworkspace_app.simulation.downstream_faults import DOWNSTREAM_FAULTS
 from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_app.simulation.write_points import CRASH_POINTS, point_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_fake.controlplane.faults import ScriptedFault, When
+from vworkspace_fake.controlplane.jobs import JobEntry
 
 OperatorStrike = Strike[SimulatedWorld]
 
@@ -62,8 +68,80 @@ def _control_forgets(at: OperatorStrike) -> None:
         at.happened(job.id)
 
 
+def _control_repeats(at: OperatorStrike) -> None:
+    """Offer the content of a job under a new id, at any time after it was answered."""
+    jobs = [job for job in at.world.control.jobs if job.result is not None]
+    if jobs:
+        job = jobs[int(at.choice * len(jobs))]
+        number = sum(1 for _ in at.world.control.jobs)
+        at.world.control.enqueue_raw(job.cluster_id, {**job.raw, "id": f"repeated-{number}"})
+        at.happened(job.id)
+
+
+def _control_reorders(at: OperatorStrike) -> None:
+    """Keep jobs back for a while, then offer them in the wrong order."""
+    control = at.world.control
+    control.faults.outage(ScriptedFault(status=503))
+
+    def reverse(due: list[JobEntry]) -> list[JobEntry]:
+        if len(due) > 1:
+            control.jobs.order = list
+            at.happened(f"{len(due)} jobs")
+        return due[::-1]
+
+    def release() -> None:
+        control.faults.outage(None)
+        control.jobs.order = reverse
+        control.wake()
+
+    at.later(release)
+
+
+def _control_late(at: OperatorStrike) -> None:
+    at.world.control.faults.inject(ScriptedFault(status=None, latency=at.seconds))
+    at.happened(f"the next answer takes {at.seconds:g} s longer")
+
+
+def _crash_at_point(at: OperatorStrike) -> None:
+    """Crash whichever process comes to a write point first, before or after the write."""
+    side, _, point = CRASH_POINTS[int(at.choice * len(CRASH_POINTS))].partition(" ")
+    trouble = Trouble.CRASH_BEFORE if side == "before" else Trouble.CRASH_AFTER
+    ordered: list[tuple[list[Disturbance], Disturbance]] = []
+
+    def happened(request: KubeRequest) -> None:
+        for others, disturbance in ordered:
+            if disturbance in others:
+                others.remove(disturbance)
+        at.world.crashed_at.add(f"{side} {point}")
+        at.happened(f"{side} {request}")
+
+    for replica in at.world.replicas:
+        disturbance = Disturbance(trouble, happened, only=lambda request: point_of(at.world, request) == point)
+        ordered.append((replica.disturbances, disturbance))
+        replica.disturbances.append(disturbance)
+
+
+def _stale_cache(at: OperatorStrike) -> None:
+    """Let the caches of what is downstream fall behind; it happens when something is deleted meanwhile."""
+    world, until = at.world, at.world.seconds + at.seconds
+    for replica in world.replicas:
+        for watch in replica.link.watches:
+            if watch.request.kind not in (APPLICATION_INSTANCE, OPERATION):
+                watch.late_until = until
+
+    def observe(write: ObservedWrite) -> None:
+        if write.request.verb is KubeVerb.DELETE and world.seconds < until:
+            at.happened(write.request)
+
+    world.on_write.append(observe)
+    at.later(lambda: world.on_write.remove(observe))
+
+
 FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     **WORLD_FAULTS,
+    **DOWNSTREAM_FAULTS,
+    "crash-at-write-point": SimulatedFault(_crash_at_point, 12.0, forms=len(CRASH_POINTS)),
+    "stale-cache": SimulatedFault(_stale_cache, 4.0, (10.0, 90.0)),
     "flux-crashed": SimulatedFault(_crash_flux, 1.0),
     "flux-fails": SimulatedFault(_flux_fails, 0.5, (5.0, 60.0)),
     "registry-away": SimulatedFault(_registry_away, 0.5, (5.0, 120.0)),
@@ -72,5 +150,8 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "control-plane-garbage": _of_control(ScriptedFault(status=200, body=b"<html>", content_type="text/html"), 1.0),
     "control-plane-away": SimulatedFault(_control_away, 1.0, (5.0, 300.0)),
     "control-plane-forgets": SimulatedFault(_control_forgets, 2.0),
+    "control-plane-repeats": SimulatedFault(_control_repeats, 2.0),
+    "control-plane-reorders": SimulatedFault(_control_reorders, 1.0, (5.0, 120.0)),
+    "control-plane-late": SimulatedFault(_control_late, 1.0, (5.0, 40.0)),
 }
 """Every fault by its name."""

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube_run.simulation import script_file
 from purekube_run.simulation.extension_world import Deed
 from purekube_run.simulation.run import Simulation, SimulationOutcome
@@ -15,18 +14,14 @@ from vworkspace_app.simulation.extensions import extension_simulation
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.laws import OperatorLaws
 from vworkspace_app.simulation.script import Do, lives
-from vworkspace_app.simulation.workload import BROKEN, SimulatedWorkload
+from vworkspace_app.simulation.surroundings import FLUX
+from vworkspace_app.simulation.workload import SimulatedWorkload
 from vworkspace_app.simulation.world import SimulatedWorld, WorldSettings
-
-_FLUX: Final = FluxBehaviour(
-    release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "hooks failed"), version=BROKEN),)
-)
-"""A Flux for which one version cannot be released."""
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
     """Return the settings of a script's world, in which one version cannot be released."""
-    return WorldSettings(seed=script.seed, replicas=script.replicas, flux=_FLUX)
+    return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
 
 
 OPERATOR: Final = Simulation(
@@ -55,9 +50,11 @@ def perform(
     return simulation_for(script).perform(script, prepare)
 
 
-def draw(seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str]) -> SimulationScript:
+def draw(
+    seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str], shards: int = 1
+) -> SimulationScript:
     """Return the script of a seed: users' acts on the instances, and faults at their rates."""
-    return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults)
+    return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults, shards=shards)
 
 
 def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> SimulationScript:

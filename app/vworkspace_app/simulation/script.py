@@ -1,4 +1,4 @@
-"""The acts of the operator's users: what people and jobs do to each instance, drawn from a seed."""
+"""The acts of the operator's users: what people and jobs do to instances and namespaces, drawn from a seed."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -14,42 +14,73 @@ class Do(StrEnum):
     CREATE = "create"
     UPGRADE = "upgrade"
     BREAK = "upgrade to a broken version"
+    ROLL_BACK = "roll back"
     VALUES = "change values"
     SUSPEND = "suspend"
     RESUME = "resume"
+    RETRY = "retry"
     DELETE = "delete"
     ANNOTATE = "annotate"
     DELETE_CHILD = "delete the HelmRelease"
     ANNOTATE_CHILD = "annotate the HelmRelease"
+    GITOPS = "a GitOps tool applies values"
+    GITOPS_CHILD = "a GitOps tool takes over a value of the HelmRelease"
+    LET_GO = "the GitOps tool lets go of the HelmRelease"
     JOB = "job that applies"
     DELETE_JOB = "job that deletes"
     REPLAY = "job offered again"
+    FORGED_JOB = "job with a signature for other content"
+    OPERATION_JOB = "job that asks for an Operation"
     BACKUP = "backup"
+    OPERATE = "Operation"
+    APPROVE = "approve an Operation"
+    CANCEL = "cancel an Operation"
+    DELETE_OPERATION = "delete an Operation"
+    OPEN = "open the namespace"
+    CLOSE = "close the namespace"
+    END = "delete the namespace"
 
 
+_OPERATING: Final = (*((Do.BACKUP, 1), (Do.OPERATE, 5), (Do.APPROVE, 3), (Do.CANCEL, 1), (Do.DELETE_OPERATION, 1)),)
 _EDITS: Final = (
     *((Do.UPGRADE, 5), (Do.VALUES, 3), (Do.BREAK, 1), (Do.SUSPEND, 1), (Do.RESUME, 2), (Do.DELETE, 2), (Do.CREATE, 1)),
-    *((Do.ANNOTATE, 1), (Do.DELETE_CHILD, 1), (Do.ANNOTATE_CHILD, 1), (Do.BACKUP, 1)),
+    *((Do.ANNOTATE, 1), (Do.DELETE_CHILD, 1), (Do.ANNOTATE_CHILD, 1), (Do.ROLL_BACK, 1), (Do.RETRY, 1)),
+    *((Do.GITOPS, 1), (Do.GITOPS_CHILD, 1), (Do.LET_GO, 1), *_OPERATING),
 )
-_JOBS: Final = ((Do.JOB, 6), (Do.DELETE_JOB, 2), (Do.REPLAY, 2), (Do.BACKUP, 1))
+_JOBS: Final = (
+    *((Do.JOB, 6), (Do.DELETE_JOB, 2), (Do.REPLAY, 3), (Do.FORGED_JOB, 1), (Do.OPERATION_JOB, 2), (Do.GITOPS, 1)),
+    *_OPERATING,
+)
 _OF_JOBS: Final = 3
 """Every third instance is managed by jobs of the control plane, the others by people."""
+_OF_GUESTS: Final = 5
+"""Every fifth instance is in a namespace that is opened, closed and deleted."""
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts of the users on all instances."""
-    for number in range(instances):
-        yield from _life(random, number, seconds)
+    """Yield the acts on so many instances, and on the namespace of guests if there are any."""
+    acts = [act for number in range(instances) for act in _life(random, number, seconds)]
+    yield from acts
+    if any(act.name.startswith("guest") for act in acts):
+        yield from _life_of_namespace(random, seconds)
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
     """Yield the acts on one instance: it is made early, then changed about once in half an hour."""
     by_jobs = number % _OF_JOBS == _OF_JOBS - 1
-    name = f"{'job' if by_jobs else 'app'}-{number}"
-    at = random.uniform(1.0, 0.3 * seconds)
+    is_guest = not by_jobs and number % _OF_GUESTS == _OF_GUESTS - 2
+    name = f"{'job' if by_jobs else 'guest' if is_guest else 'app'}-{number}"
+    at = random.uniform(0.1 if is_guest else 0.0, 0.3) * seconds + 1.0
     yield Act(round(at, 3), Do.JOB if by_jobs else Do.CREATE, name)
     kinds, weights = zip(*(_JOBS if by_jobs else _EDITS), strict=True)
     step = 0
     while (at := at + random.expovariate(1 / min(1800.0, seconds / 2))) < seconds:
         step += 1
         yield Act(round(at, 3), random.choices(kinds, weights)[0], name, step)
+
+
+def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
+    """Yield the acts on the namespace of guests: it is opened, closed for a while, deleted, and opened again."""
+    shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
+    for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):
+        yield Act(round(share * seconds, 3), do, "guest-0", step)

@@ -1,30 +1,38 @@
-"""The acts of a script, carried out on a world: people with kubectl, and jobs of the control plane."""
+"""The acts of a script, carried out on a world: people with kubectl, a GitOps tool, and jobs of the control plane."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.script import Act
+from vworkspace_app.simulation.control_jobs import JobRequests
+from vworkspace_app.simulation.operation_requests import OperationRequests, engines_of
 from vworkspace_app.simulation.script import Do
+from vworkspace_app.simulation.surroundings import BROKEN, CHART, GUESTS, furnish, open_namespace
 from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 PASSWORD: Final = "pass-77c1"
 """A text in the values of every instance, which no output may show (RES-7)."""
-BROKEN: Final = "6.6.6"
-"""The version that cannot be released."""
-_BACKUPS: Final = f"{labels.CAPABILITY_PREFIX}backup"
+GITOPS: Final = "gitops-tool"
+"""The field manager of a GitOps tool."""
+_OF_JOBS: Final = (Do.JOB, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
+_OF_OPERATIONS: Final = (
+    *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVE),
+    *(Do.CANCEL, Do.DELETE_OPERATION),
+)
 
 
 def space_of(name: str) -> str:
     """Return the namespace of an instance."""
-    return NAMESPACES[int(name.rpartition("-")[2]) % len(NAMESPACES)]
+    kind, _, number = name.rpartition("-")
+    return GUESTS if kind == "guest" else NAMESPACES[int(number) % len(NAMESPACES)]
 
 
 def ref_of_instance(name: str) -> ObjectRef:
@@ -33,29 +41,41 @@ def ref_of_instance(name: str) -> ObjectRef:
 
 
 def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
-    """Return an ApplicationInstance."""
-    marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID}
-    chart = {"sourceType": "oci", "url": "oci://r.example.test/charts", "name": "nextcloud", "version": version}
-    return {
-        **APPLICATION_INSTANCE.manifest(name, space_of(name)),
-        "metadata": {"name": name, "namespace": space_of(name), "labels": marks, "annotations": {_BACKUPS: "velero"}},
-        "spec": {
-            "appRef": {"catalogId": "nextcloud"},
-            "chart": chart,
-            "release": {"name": name, "namespace": space_of(name)},
-            "values": {"source": "inline", "inline": {"note": PASSWORD, "number": number}},
-        },
+    """Return an ApplicationInstance. One in two takes its chart from an OCI registry, the others from a repository."""
+    space = space_of(name)
+    capabilities = {f"{labels.CAPABILITY_PREFIX}{key}": engine for key, engine in engines_of(name).items()}
+    is_oci = int(name.rpartition("-")[2]) % 2 == 0
+    source = {"sourceType": "oci", "url": "oci://r.example.test/charts"}
+    chart = source if is_oci else {"sourceType": "helm", "url": "https://charts.example.test"}
+    manifest = APPLICATION_INSTANCE.manifest(name, space)
+    manifest["metadata"] |= {
+        "labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID},
+        "annotations": capabilities,
     }
+    manifest["spec"] = {
+        "appRef": {"catalogId": CHART},
+        "chart": {**chart, "name": CHART, "version": version},
+        "release": {"name": name, "namespace": space},
+        "values": {"source": "inline", "inline": {"note": PASSWORD, "number": number}},
+    }
+    return manifest
 
 
 @attrs.define
 class SimulatedWorkload:
-    """The users of one world. `jobs` counts the generation of each instance that jobs manage."""
+    """The users of one world."""
 
     world: SimulatedWorld
-    jobs: dict[str, int] = attrs.field(factory=dict)
     done: int = 0
     """The number of acts that had an effect."""
+    jobs: JobRequests = attrs.field(init=False)
+    operations: OperationRequests = attrs.field(init=False)
+    _retried: set[str] = attrs.field(factory=set, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        furnish(self.world)
+        self.jobs = JobRequests(self.world, instance, space_of)
+        self.operations = OperationRequests(self.world)
 
     def perform(self, act: Act) -> None:
         """Carry out an act; one that the API server refuses has no effect."""
@@ -67,64 +87,112 @@ class SimulatedWorkload:
         self.done += 1
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
+    def help_out(self) -> None:
+        """Do what the spec leaves to people once faults are over: retry what is stalled, hand fields back (REC-8)."""
+        for name, uid in self._stalled():
+            if uid not in self._retried:
+                self._retried.add(uid)
+                self.perform(Act(self.world.seconds, Do.RETRY, name, len(self._retried)))
+        for release in self.world.objects(HELM_RELEASE):
+            if any(entry["manager"] == GITOPS for entry in release["metadata"].get("managedFields") or ()):
+                self.perform(Act(self.world.seconds, Do.LET_GO, release["metadata"]["name"]))
+
+    def _stalled(self) -> Iterator[tuple[str, str]]:
+        """Yield name and uid of each instance that waits for a person: a retry can cure it (REC-14)."""
+        for live in self.world.objects(APPLICATION_INSTANCE):
+            conditions = {each["type"]: each["status"] for each in get_path(live, "status", "conditions") or ()}
+            if conditions.get("Stalled") == "True" and get_path(live, "spec", "chart", "version") != BROKEN:
+                yield live["metadata"]["name"], live["metadata"]["uid"]
+
     def counts(self) -> Mapping[str, int]:
-        """Return how many jobs there were."""
-        return {"jobs": sum(1 for _ in self.world.control.jobs)}
+        """Return the number of jobs and of Operations."""
+        asked = sum(len(refs) for refs in self.operations.asked.values())
+        return {"jobs": sum(1 for _ in self.world.control.jobs), "Operations": asked}
 
     def _perform(self, act: Act) -> None:
-        ref, world = ref_of_instance(act.name), self.world
-        match act.do:
+        do = Do(act.do)
+        if do in _OF_JOBS:
+            self.jobs.ask(act)
+        elif do in _OF_OPERATIONS:
+            self._operate(do, act)
+        elif do in (Do.OPEN, Do.CLOSE, Do.END):
+            self._change_namespace(do, ObjectRef(NAMESPACE, None, space_of(act.name)))
+        elif (patch := _patch(do, act.number)) is not None:
+            self.world.change(ref_of_instance(act.name), patch)
+        else:
+            self._handle(do, act)
+
+    def _handle(self, do: Do, act: Act) -> None:
+        """Create, delete or apply an instance or its HelmRelease."""
+        ref, world, release = ref_of_instance(act.name), self.world, _release(act.name)
+        match do:
             case Do.CREATE:
                 world.create(instance(act.name, "1.0.0", act.number), APPLICATION_INSTANCE)
-            case Do.UPGRADE | Do.BREAK:
-                version = BROKEN if act.do is Do.BREAK else f"1.{act.number}.0"
-                world.change(ref, {"spec": {"chart": {"version": version}}})
-            case Do.VALUES:
-                world.change(ref, {"spec": {"values": {"inline": {"number": act.number}}}})
-            case Do.SUSPEND | Do.RESUME:
-                world.change(ref, {"spec": {"suspend": act.do is Do.SUSPEND}})
             case Do.DELETE:
                 world.delete(ref)
-            case Do.ANNOTATE:
-                world.change(ref, {"metadata": {"annotations": {NOTE: str(act.number)}}})
             case Do.DELETE_CHILD:
-                world.delete(self._release(act.name))
+                world.delete(release)
             case Do.ANNOTATE_CHILD:
-                world.change(self._release(act.name), {"metadata": {"annotations": {NOTE: str(act.number)}}})
-            case Do.JOB | Do.DELETE_JOB:
-                self._ask(act.name, delete=act.do is Do.DELETE_JOB)
-            case Do.REPLAY:
-                self._replay(act.name)
+                world.change(release, {"metadata": {"annotations": {NOTE: str(act.number)}}})
+            case Do.GITOPS:
+                self._apply(ref, {"spec": {"values": {"inline": {"gitops": act.number}}}})
+            case Do.GITOPS_CHILD:
+                self._apply(release, {"spec": {"values": {"number": 1000 + act.number}}})
+            case Do.LET_GO:
+                self._apply(release, {})
+            case _:
+                raise AssertionError(f"nobody carries out {do}")
+
+    def _operate(self, do: Do, act: Act) -> None:
+        operations, space = self.operations, space_of(act.name)
+        match do:
+            case Do.OPERATION_JOB:
+                self.jobs.ask_for(operations.manifest(act, space))
             case Do.BACKUP:
-                world.create(_backup(act), OPERATION)
+                operations.create(act, space, of=f"backup.{engines_of(act.name)['backup']}")
+            case Do.APPROVE:
+                operations.approve(act)
+            case Do.CANCEL:
+                operations.cancel(act)
+            case Do.DELETE_OPERATION:
+                operations.delete(act)
+            case _:
+                operations.create(act, space)
 
-    def _release(self, name: str) -> ObjectRef:
-        return ObjectRef(HELM_RELEASE, space_of(name), name)
+    def _change_namespace(self, do: Do, ref: ObjectRef) -> None:
+        match do:
+            case Do.OPEN:
+                open_namespace(self.world, ref.name)
+            case Do.CLOSE:
+                self.world.change(ref, {"metadata": {"labels": {labels.NAMESPACE_GATE: None}}}, "admin")
+            case _:
+                self.world.delete(ref)
 
-    def _ask(self, name: str, *, delete: bool) -> None:
-        generation = self.jobs[name] = self.jobs.get(name, 0) + 1
-        head = APPLICATION_INSTANCE.manifest(name, space_of(name))
-        payload: Mapping[str, Any] = (
-            {"apiVersion": head["apiVersion"], "kind": head["kind"], "namespace": space_of(name), "name": name}
-            if delete
-            else instance(name, f"1.{generation}.0", generation)
-        )
-        key = f"{APPLICATION_INSTANCE.kind}/{space_of(name)}/{name}@{generation}"
-        self.world.control.enqueue(
-            CLUSTER_ID, kind="delete" if delete else "apply", payload=payload, idempotency_key=key
-        )
-
-    def _replay(self, name: str) -> None:
-        """Offer the content of an earlier job under a new id, as a control plane that repeats itself."""
-        earlier = [job for job in self.world.control.jobs if f"/{name}@" in str(get_path(job.raw, "idempotencyKey"))]
-        if earlier:
-            raw = earlier[len(earlier) // 2].raw
-            fields = {"kind": raw["kind"], "payload": raw["payload"], "idempotency_key": raw["idempotencyKey"]}
-            self.world.control.enqueue(CLUSTER_ID, **fields)
+    def _apply(self, ref: ObjectRef, fields: Mapping[str, Any]) -> None:
+        """Apply fields as a GitOps tool, which takes over what others hold."""
+        self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
 
 
-def _backup(act: Act) -> dict[str, Any]:
-    target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": act.name}
-    head = OPERATION.manifest(f"backup-{act.name}-{act.number}", space_of(act.name))
-    head["metadata"]["labels"] = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID}
-    return {**head, "spec": {"targetRef": target, "type": "Backup", "engine": "velero"}}
+def _release(name: str) -> ObjectRef:
+    return ObjectRef(HELM_RELEASE, space_of(name), name)
+
+
+def _patch(do: Do, number: int) -> dict[str, Any] | None:
+    """Return what an act changes of an instance; None if it is no change of one."""
+    match do:
+        case Do.UPGRADE:
+            return {"spec": {"chart": {"version": f"1.{number}.0"}}}
+        case Do.BREAK:
+            return {"spec": {"chart": {"version": BROKEN}}}
+        case Do.ROLL_BACK:
+            return {"spec": {"chart": {"version": "1.0.0"}}}
+        case Do.VALUES:
+            return {"spec": {"values": {"inline": {"number": number}}}}
+        case Do.SUSPEND | Do.RESUME:
+            return {"spec": {"suspend": do is Do.SUSPEND}}
+        case Do.RETRY:
+            return {"metadata": {"annotations": {labels.RETRY: f"again-{number}"}}}
+        case Do.ANNOTATE:
+            return {"metadata": {"annotations": {NOTE: str(number)}}}
+        case _:
+            return None

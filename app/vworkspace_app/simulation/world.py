@@ -1,6 +1,7 @@
 """The operator's world: replicas of the operator, a control plane, Flux and the engines (SIM-1)."""
 
 import itertools
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -32,10 +33,10 @@ UNHURRIED: Final = RunSettings(
     leader_elect=True,
     leader_elect_lease_duration="60s",
     leader_elect_renew_deadline="40s",
-    leader_elect_retry_period="8s",
+    leader_elect_retry_period="20s",
     interval="30m",
 )
-"""Settings of `run` with a quarter of the default's renewals of the Lease, and a sixth of Flux's regular passes.
+"""Settings of `run` with a tenth of the default's renewals of the Lease, and a sixth of Flux's regular passes.
 
 Both only repeat what is known, and would be half of a simulation's cost.
 """
@@ -43,10 +44,11 @@ Both only repeat what is known, and would be half of a simulation's cost.
 
 @attrs.frozen
 class WorldSettings:
-    """The size of a world, and how its simulated controllers behave."""
+    """The size of a world, and how its simulated controllers behave. Each shard has that many replicas (RUN-13)."""
 
     seed: int = 0
     replicas: int = 1
+    shards: int = 1
     flux: FluxBehaviour = attrs.field(factory=FluxBehaviour)
     engines: DownstreamBehaviour = attrs.field(factory=DownstreamBehaviour)
     run: RunSettings = attrs.field(factory=lambda: UNHURRIED)
@@ -70,10 +72,13 @@ class SimulatedWorld(World):
         self.makes_namespaces = False
         numbers = itertools.count(1)
         self.control = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
-        self.rights = ("applicationinstances", "helmreleases", "ocirepositories", "events", "secrets")
+        self.rights = (
+            *("applicationinstances", "operations", "helmreleases", "ocirepositories", "helmrepositories", "events"),
+            *("secrets", "backups", "workflows", "jobs", "volumesnapshots"),
+        )
         self._prepare()
-        names = (f"replica-{number + 1}" for number in range(settings.replicas))
-        self.replicas += [OperatorReplica(self, self.control, name, settings.run) for name in names]
+        self.operators = [OperatorReplica(self, self.control, name, run) for name, run in _processes(settings)]
+        self.replicas += self.operators
 
     def heal(self) -> None:
         """End all faults."""
@@ -91,3 +96,12 @@ class SimulatedWorld(World):
         stored = StoredCredential(TOKEN, "", None, self.loop.now() - timedelta(days=1))
         secret = new_secret(OWN_NAMESPACE, "https://odoo.example.com", CLUSTER_ID, stored)
         self.create(secret, SECRET, "admin")
+
+
+def _processes(settings: WorldSettings) -> Iterator[tuple[str, RunSettings]]:
+    """Yield the name and the settings of each replica of each shard."""
+    for shard in range(settings.shards):
+        is_whole = settings.shards == 1
+        run = settings.run if is_whole else attrs.evolve(settings.run, shard=f"{shard}/{settings.shards}")
+        for number in range(settings.replicas):
+            yield f"{'' if is_whole else f'shard-{shard}-'}replica-{number + 1}", run

@@ -1,6 +1,6 @@
 """The jobs of the embedded control plane: offered until acknowledged, with exactly one result (PULL-1, PULL-4)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,6 +51,12 @@ class JobBook:
     """The jobs. An offered job is offered again after `redelivery`, until it is acknowledged."""
 
     redelivery: timedelta
+    on_ack: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
+    """Functions that get each job at its first acknowledgement."""
+    on_result: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
+    """Functions that get each job with its result."""
+    order: Callable[[list[JobEntry]], list[JobEntry]] = attrs.field(default=list, init=False, repr=False)
+    """The order in which due jobs are offered: that of their arrival by default."""
     _jobs: dict[str, JobEntry] = attrs.field(factory=dict, init=False, repr=False)
 
     def __iter__(self) -> Iterator[JobEntry]:
@@ -70,7 +76,9 @@ class JobBook:
 
     def offer(self, cluster_id: str, now: datetime) -> list[Any]:
         """Return the jobs that are offered to the cluster now."""
-        due = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
+        due = self.order(
+            [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
+        )
         for job in due:
             job.offers, job.offered_at = job.offers + 1, now
         return [job.raw for job in due]
@@ -94,7 +102,10 @@ class JobBook:
             raise ApiRefusal(409, f"job {job_id} is closed: it has its result")
         if not job.open:
             raise ApiRefusal(404, f"job {job_id} is closed")
+        is_first = job.acks == 0
         job.acked_at, job.acks = job.acked_at or now, job.acks + 1
+        for observe in self.on_ack if is_first else ():
+            observe(job)
 
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
         """Record progress of an open, acknowledged job."""
@@ -114,6 +125,8 @@ class JobBook:
             raise ApiRefusal(404, f"job {job_id} is closed")
         self._must_be_acked(job)
         job.result, job.closed_at = body, now
+        for observe in self.on_result:
+            observe(job)
 
     def close(self, job_id: str, now: datetime) -> None:
         """Withdraw the job."""

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import attrs
 import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc import jwe, jws
 from joserfc.jwk import ECKey, OKPKey
 
@@ -101,3 +103,9 @@ def key_in(pem: str) -> ECKey | OKPKey:
         except Exception:
             continue
     raise ValueError("not an elliptic-curve key in PEM")
+
+
+def signing_key_of(seed: bytes) -> OKPKey:
+    """Return the Ed25519 key of a seed of 32 bytes: the same signatures in every run of a simulation."""
+    private = Ed25519PrivateKey.from_private_bytes(seed)
+    return OKPKey.import_key(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

@@ -1,0 +1,190 @@
+"""Faults of what is downstream: Flux and engines that lie, flap and answer garbage, CRDs that come and go (SIM-2)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import AlreadyExists, OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT,
+    WORKFLOW,
+)
+from purekube.ports import PatchType
+from purekube_run.simulation.world_faults import SimulatedFault, Strike
+from vworkspace_app.simulation.workload import PASSWORD
+from vworkspace_app.simulation.world import SimulatedWorld
+
+_Strike = Strike[SimulatedWorld]
+_FLUX: Final = "helm-controller"
+_FLAPS: Final = ("False", "True", "Unknown", "True", "False", "True")
+_GARBAGE: Final = f"\x00\ufffd release failed: password={PASSWORD} " + "x" * 30_000
+_PHASE: Final = "Superposition"
+"""A phase that no engine knows."""
+_DEFINED: Final = (
+    *(VELERO_BACKUP, WORKFLOW, VOLUME_SNAPSHOT, REPLICATION_SOURCE),
+    *(OCI_REPOSITORY, HELM_REPOSITORY, HELM_RELEASE),
+)
+"""The kinds whose definitions come and go."""
+_AGAIN: Final = 5.0
+"""Seconds between two tries to define a kind again, whose objects may still be going."""
+
+
+def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:
+    """Return one of the objects of these kinds that are not going; None if there is none."""
+    live = [
+        (ref_of(each, kind), each)
+        for kind in kinds
+        for each in at.world.objects(kind)
+        if not each["metadata"].get("deletionTimestamp")
+    ]
+    return live[int(at.choice * len(live))] if live else None
+
+
+def _write_status(
+    world: SimulatedWorld, ref: ObjectRef, status: Mapping[str, Any], subresource: str = "status"
+) -> bool:
+    """Write fields of a status as its controller; return whether the API server took them."""
+    try:
+        run_sync(
+            world.admin.patch(
+                ref, {"status": status}, patch_type=PatchType.MERGE, field_manager=_FLUX, subresource=subresource
+            )
+        )
+    except OperatorError:
+        return False
+    return True
+
+
+def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
+    """Write the true status again, unless the object has another one by now, and let Flux look at everything."""
+    now = world.get(ref)
+    if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"]:
+        true = live.get("status") or {}
+        _write_status(world, ref, {key: true.get(key) for key in ("observedGeneration", "conditions")})
+    if world.flux is not None:
+        world.flux.crash()
+    world.controllers.forget()
+
+
+def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
+    """Return the conditions of an object with another Ready."""
+    others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
+    moment = live["metadata"]["creationTimestamp"]
+    ready = {"type": "Ready", "status": status, "reason": "Injected", "message": message}
+    return [{**ready, "lastTransitionTime": moment, "observedGeneration": max(0, generation)}, *others]
+
+
+def _flux_lies(at: _Strike) -> None:
+    """Report Ready for a generation that Flux has not seen, or long left behind."""
+    found = _chosen(at, (HELM_RELEASE,))
+    if found is None:
+        return
+    ref, live = found
+    generation = int(live["metadata"]["generation"]) + (1 if at.choice < 0.5 else -1)
+    status = {"observedGeneration": generation, "conditions": _ready(live, "True", generation, "injected lie")}
+    if _write_status(at.world, ref, status):
+        at.happened(f"{ref} is Ready for generation {generation}")
+        at.later(lambda: _tell_the_truth(at.world, ref, live))
+
+
+def _flux_flaps(at: _Strike) -> None:
+    """Report Ready and not Ready by turns."""
+    found = _chosen(at, (HELM_RELEASE,))
+    if found is None:
+        return
+    ref, live = found
+    generation = int(live["metadata"]["generation"])
+
+    def flap(status: str) -> None:
+        _write_status(at.world, ref, {"conditions": _ready(live, status, generation, "injected flapping")})
+
+    for number, status in enumerate(_FLAPS):
+        at.world.loop.call_later(at.seconds * number / len(_FLAPS), flap, status)
+    at.later(lambda: _tell_the_truth(at.world, ref, live))
+    at.happened(f"{ref} for {at.seconds:g} s")
+
+
+def _flux_garbage(at: _Strike) -> None:
+    """Report a long text with a secret, and things that no version of Flux says."""
+    found = _chosen(at, (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY))
+    if found is None:
+        return
+    ref, live = found
+    status = {"observedGeneration": -7, "conditions": _ready(live, "False", 0, _GARBAGE)}
+    if _write_status(at.world, ref, status):
+        at.happened(str(ref))
+        at.later(lambda: _tell_the_truth(at.world, ref, live))
+
+
+def _engine_garbage(at: _Strike) -> None:
+    """Report a phase that nobody knows, which is progress and no failure (OPS-6)."""
+    found = _chosen(at, (WORKFLOW,))
+    if found is None:
+        return
+    ref, live = found
+    before = get_path(live, "status", "phase")
+    if not _write_status(at.world, ref, {"phase": _PHASE}, ""):
+        return
+    at.happened(str(ref))
+
+    def mend() -> None:
+        if get_path(at.world.get(ref), "status", "phase") == _PHASE:
+            _write_status(at.world, ref, {"phase": before}, "")
+
+    at.later(mend)
+
+
+def _remove_definition(at: _Strike) -> None:
+    """Delete a CRD with all its objects, and define the kind again later."""
+    ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
+    live = at.world.get(ref)
+    if live is None or live["metadata"].get("deletionTimestamp"):
+        return
+    plain = {**ref.kind.manifest(ref.name), "spec": live["spec"]}
+    plain["metadata"]["annotations"] = live["metadata"].get("annotations") or {}
+    at.world.delete(ref)
+    at.happened(f"{ref.name} for {at.seconds:g} s")
+
+    def define() -> None:
+        try:
+            at.world.create(plain, CUSTOM_RESOURCE_DEFINITION, "admin")
+        except AlreadyExists:
+            if (get_path(at.world.get(ref), "metadata") or {}).get("deletionTimestamp"):
+                at.world.loop.call_later(_AGAIN, define)
+
+    at.later(define)
+
+
+def _change_definition(at: _Strike) -> None:
+    """Change a CRD as its next release does: by a column that `kubectl get` shows."""
+    ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
+    live = at.world.get(ref)
+    if live is None or live["metadata"].get("deletionTimestamp"):
+        return
+    column = {"name": f"Changed{int(at.world.seconds)}", "type": "string", "jsonPath": ".metadata.name"}
+    versions = [
+        {**each, "additionalPrinterColumns": [*(each.get("additionalPrinterColumns") or ()), column]}
+        for each in live["spec"]["versions"]
+    ]
+    with suppress(OperatorError):
+        at.world.change(ref, {"spec": {"versions": versions}}, "admin")
+        at.happened(ref.name)
+
+
+DOWNSTREAM_FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
+    "flux-lies": SimulatedFault(_flux_lies, 1.0, (2.0, 60.0)),
+    "flux-flaps": SimulatedFault(_flux_flaps, 1.0, (5.0, 60.0)),
+    "flux-garbage": SimulatedFault(_flux_garbage, 0.5, (2.0, 60.0)),
+    "engine-garbage": SimulatedFault(_engine_garbage, 1.0, (2.0, 60.0)),
+    "crd-removed": SimulatedFault(_remove_definition, 0.3, (5.0, 90.0)),
+    "crd-changed": SimulatedFault(_change_definition, 0.5),
+}
+"""The faults of what is downstream, by their names."""

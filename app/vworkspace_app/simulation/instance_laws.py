@@ -1,0 +1,189 @@
+"""The laws of ApplicationInstances and of what exists for them: at every change of an object."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from kubelab.model.records import Record
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.laws import place_of
+from vworkspace_app.simulation.control_jobs import FORGED
+from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready
+from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+
+if TYPE_CHECKING:
+    from vworkspace_app.simulation.laws import OperatorLaws
+
+_NO_FIELDS: Final[Any] = {}
+
+
+@attrs.define
+class _Memory:
+    """The memory of one incarnation of an object."""
+
+    live: Manifest | None = None
+    """Its state after the last change."""
+    released: bool = False
+    versions: dict[int, str] = attrs.field(factory=dict)
+    """The wanted chart version of each generation."""
+
+
+class InstanceLaws:
+    """The laws of ApplicationInstances, HelmReleases and sources."""
+
+    def __init__(self, laws: "OperatorLaws") -> None:
+        self._laws = laws
+        self._check = laws.check
+        self._memories: defaultdict[str, _Memory] = defaultdict(_Memory)
+        self._released: set[tuple[str, str]] = set()
+        """The versions that Flux reported as deployed, each with the uid of its instance."""
+        self._owners: dict[str, str] = {}
+        laws.keep_notes(APPLICATION_INSTANCE, "REC-8")
+        laws.keep_notes(HELM_RELEASE, "REC-8")
+        laws.observe(APPLICATION_INSTANCE, self._instance)
+        for kind in CHILDREN:
+            laws.observe(kind, self._child)
+
+    def owner_of(self, uid: str) -> str:
+        """Return the uid of the instance for which an object was made, by the object's uid; empty if it is unknown."""
+        return self._owners.get(uid, "")
+
+    def _remembered(self, record: Record) -> _Memory:
+        if self._laws.is_restored_now:
+            self._memories.pop(record.uid, None)  # the past has come back, with its generations
+        return self._memories[record.uid]
+
+    # --- instances ---------------------------------------------------------------------------------------------------
+
+    def _instance(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if before is not None and (after is None or labels.FINALIZER not in after.finalizers):
+            self._check_left(ref, before)
+        if after is None:
+            self._laws.jobs.gone(ref)
+            return
+        memory = self._remembered(after)
+        was, live = memory.live, after.object()
+        memory.live = live
+        memory.versions[int(live["metadata"]["generation"])] = str(get_path(live, "spec", "chart", "version"))
+        self._check_wishes(ref, was, live)
+        if was is None or was.get("status") != live.get("status"):
+            self._check_status(ref, was, live, memory)
+        self._laws.jobs.applied(ref, was, live)
+
+    def _check_left(self, ref: ObjectRef, before: Record) -> None:
+        """Check that nothing is released of an instance while its HelmRelease exists."""
+        if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
+            return
+        store = self._laws.world.server.store
+        left = [
+            each.key
+            for each in store.scan(place_of(HELM_RELEASE), ref.namespace)
+            if each.labels.get(labels.INSTANCE_UID) == before.uid
+        ]
+        self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
+
+    def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
+        """Check that the operator leaves alone what others wrote, and applies nothing forged or older."""
+        version = get_path(live, "spec", "chart", "version")
+        self._check("PULL-9", "a forged job has no effect", ref, version != FORGED, f"it wants {version}")
+        if was is None:
+            return
+        jobs = [int(_annotation(each, labels.LAST_APPLIED_GENERATION) or 0) for each in (was, live)]
+        self._check("PULL-4", "no older job over a newer one", ref, jobs[1] >= jobs[0], f"{jobs[0]}, then {jobs[1]}")
+        values = ("spec", "values", "inline", "gitops")
+        kept = get_path(live, *values) is not None or get_path(was, *values) is None
+        self._check("REC-8", "fields of others stay", ref, kept, f"{'.'.join(values)} is gone")
+
+    def _check_status(self, ref: ObjectRef, was: Manifest | None, live: Manifest, memory: _Memory) -> None:
+        for clause, law, told in status_flaws(ref.kind.kind, live):
+            self._check(clause, law, ref, False, told)
+        for clause, law, told in succession_flaws(ref.kind.kind, was, live) if was is not None else ():
+            self._check(clause, law, ref, False, told)
+        self._check("RES-4", "a status follows the conventions", ref, True, "")
+        shows = self._laws.shows_secret(live.get("status", {}))
+        self._check("RES-7", "no secret in a status", ref, not shows, "a secret")
+        ready = condition_of(live, "Ready")
+        if ready.get("status") == "True" and (was is None or condition_of(was, "Ready") != ready):
+            version = memory.versions.get(int(ready.get("observedGeneration") or 0), "")
+            override = str(get_path(live, "status", "releaseOverride", "version") or "")
+            uid = str(live["metadata"]["uid"])
+            released = bool({(uid, version), (uid, override)} & self._released)
+            self._check("REC-7", "Ready only when Flux confirmed", ref, released, f"{version} was never released")
+        self._laws.jobs.settled(live, is_ready(live) or condition_of(live, "Suspended").get("status") == "True")
+
+    # --- children ----------------------------------------------------------------------------------------------------
+
+    def _child(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if after is None:
+            return
+        uid = after.labels.get(labels.INSTANCE_UID, "")
+        if uid:
+            self._owners[after.uid] = uid
+        if before is None and uid and not self._laws.is_restored_now:
+            self._check_born(ref, uid)
+        if ref.kind == HELM_RELEASE:
+            self._release(ref, uid, after)
+
+    def _release(self, ref: ObjectRef, uid: str, after: Record) -> None:
+        memory = self._remembered(after)
+        was, live = memory.live, after.object()
+        memory.live = live
+        if was is not None:
+            forced = taken_by(labels.FIELD_MANAGER, was, live)
+            self._check("REC-8", "nothing is forced", ref, not forced, f"{', '.join(sorted(forced))} was another's")
+        if uid and condition_of(live, "Ready").get("status") == "True":
+            history: Any = get_path(live, "status", "history") or ({},)
+            self._released.add((uid, str(history[0].get("chartVersion", "")).partition("+")[0]))
+
+    def _check_born(self, ref: ObjectRef, uid: str) -> None:
+        """Check that the owner of a new child lives and has our finalizer, and that there is no second release."""
+        store = self._laws.world.server.store
+        instances = store.scan(place_of(APPLICATION_INSTANCE), ref.namespace)
+        owner = next((each for each in instances if each.uid == uid), None)
+        held = owner is not None and labels.FINALIZER in owner.finalizers
+        self._check("RES-5", "the finalizer precedes the first child", ref, held, f"the instance {uid} has none")
+        if ref.kind == HELM_RELEASE:
+            releases = store.scan(place_of(HELM_RELEASE), ref.namespace)
+            own = [each for each in releases if each.labels.get(labels.INSTANCE_UID) == uid and not each.deleting]
+            self._check("REC-9", "one HelmRelease of an instance", ref, len(own) <= 1, f"{len(own)} HelmReleases")
+
+
+def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
+    """Return the fields that another manager alone held before a write, and `manager` holds instead after it."""
+    held, now = _holders(before), _holders(after)
+    if set(held) == {manager}:
+        return set()
+    gained = now.get(manager, set()) - held.get(manager, set())
+    lost: set[str] = set().union(*(paths - now.get(other, set()) for other, paths in held.items() if other != manager))
+    return {path for path in gained & lost if not path.startswith(_REQUESTS)}
+
+
+_REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
+"""Annotations that ask Flux to look again, and that nobody owns (REC-14)."""
+
+
+def _holders(live: Manifest) -> dict[str, set[str]]:
+    """Return the fields that each manager holds, without those of the status."""
+    held: dict[str, set[str]] = {}
+    for entry in metadata(live).get("managedFields") or ():
+        if not entry.get("subresource"):
+            held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))
+    return held
+
+
+def _paths(fields: Any, path: str) -> list[str]:
+    """Return the leaves of a field set."""
+    found: list[str] = []
+    for key, beneath in fields.items():
+        if key != ".":
+            found += _paths(beneath, f"{path}/{key}") if set(beneath) - {"."} else [f"{path}/{key}"]
+    return found
+
+
+def _annotation(live: Manifest, name: str) -> str:
+    return str(get_path(live, "metadata", "annotations", name) or "")

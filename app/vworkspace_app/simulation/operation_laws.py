@@ -1,0 +1,150 @@
+"""The laws of Operations and of the objects that engines make for them: at every change (OPS-1 to OPS-5)."""
+
+import base64
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import msgspec
+
+from kubelab.model.records import Record
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube_run.simulation.cluster import condition_of
+from vworkspace_app.simulation.settled_laws import TERMINAL
+from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import OPERATION
+from vworkspace_core.api.operation import BETWEEN_SYNCS, OperationType
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.conflicts import conflicting
+from vworkspace_core.operations.engines import engine_kinds
+
+if TYPE_CHECKING:
+    from vworkspace_app.simulation.laws import OperatorLaws
+
+_ONCE: Final = ("startedAt", "finishedAt")
+_APPROVED: Final = frozenset(
+    (str(template.type), template.engine) for template in builtin_templates().items if template.needs_approval
+)
+"""The types and engines of Operations that need an approval."""
+
+
+@attrs.define
+class _Running:
+    """A running Operation: its target and its type."""
+
+    ref: ObjectRef
+    target: str
+    type: OperationType
+
+
+class OperationLaws:
+    """The laws of Operations."""
+
+    def __init__(self, laws: "OperatorLaws") -> None:
+        self._laws = laws
+        self._check = laws.check
+        self._lives: dict[str, Manifest] = {}
+        self._running: dict[str, _Running] = {}
+        self._made: defaultdict[str, set[str]] = defaultdict(set)
+        """The uids of the engine objects of each Operation."""
+        self._started_by: dict[str, str] = {}
+        """The uid of the Operation that each approval started."""
+        laws.observe(OPERATION, self._operation)
+        for kind in engine_kinds():
+            laws.observe(kind, self._engine_object)
+
+    def _operation(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if after is None:
+            if before is not None:
+                self._running.pop(before.uid, None)
+            return
+        was, live = self._lives.get(after.uid), after.object()
+        self._lives[after.uid] = live
+        if was is None or self._laws.is_restored_now or was.get("status") == live.get("status"):
+            self._note_running(ref, live)
+            return
+        self._check_course(ref, was, live)
+        for clause, law, told in (
+            *status_flaws(ref.kind.kind, live),
+            *succession_flaws(ref.kind.kind, was, live),
+        ):
+            self._check(clause, law, ref, False, told)
+        self._check("RES-4", "a status follows the conventions", ref, True, "")
+        shows = self._laws.shows_secret(live.get("status", {}))
+        self._check("RES-7", "no secret in a status", ref, not shows, "a secret")
+        self._note_running(ref, live)
+        self._check_alone(ref, live["metadata"]["uid"])
+
+    def _check_course(self, ref: ObjectRef, was: Manifest, live: Manifest) -> None:
+        old, new = (str(get_path(each, "status", "phase") or "") for each in (was, live))
+        self._check("OPS-1", "a terminal phase stays", ref, old not in TERMINAL or old == new, f"{old}, then {new}")
+        goes_on = not (old == "Running" and new not in ("Running", *TERMINAL))
+        self._check("OPS-1", "a run does not go back", ref, goes_on, f"{old}, then {new}")
+        for field in _ONCE:
+            first, then = (get_path(each, "status", field) for each in (was, live))
+            self._check("OPS-1", f"{field} is set once", ref, not first or first == then, f"{first}, then {then}")
+
+    def _note_running(self, ref: ObjectRef, live: Manifest) -> None:
+        uid, running = live["metadata"]["uid"], condition_of(live, "Running")
+        if get_path(live, "status", "phase") == "Running" and running.get("reason") != BETWEEN_SYNCS:
+            target = str(get_path(live, "spec", "targetRef", "name"))
+            self._running[uid] = _Running(ref, target, OperationType(live["spec"]["type"]))
+        else:
+            self._running.pop(uid, None)
+
+    def _check_alone(self, ref: ObjectRef, uid: str) -> None:
+        """Check that nothing runs on the same target that conflicts with this Operation."""
+        mine = self._running.get(uid)
+        if mine is None:
+            return
+        beside = [
+            str(other.ref)
+            for key, other in self._running.items()
+            if key != uid
+            and (other.ref.namespace, other.target) == (ref.namespace, mine.target)
+            and conflicting(mine.type, other.type)
+        ]
+        self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
+
+    def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        """Check the birth of an object that the operator makes for an Operation."""
+        if after is None or before is not None or self._laws.is_restored_now or _BY_US not in after.raw:
+            return
+        uid = after.labels.get(labels.OPERATION_UID, "")
+        if not uid:
+            return
+        made = self._made[uid]
+        made.add(after.uid)
+        held = self._laws.operator_world.restored_at > float("-inf") or len(made) <= 1
+        self._check("OPS-1", "an Operation makes one engine object", ref, held, f"{len(made)} for {uid}")
+        live = self._lives.get(uid)
+        self._check("OPS-6", "an engine object has an Operation", ref, live is not None, f"there is no Operation {uid}")
+        if live is not None:
+            phase = str(get_path(live, "status", "phase") or "")
+            self._check("OPS-1", "what has ended starts nothing", ref, phase not in TERMINAL, f"it has {phase}")
+            self._check_approval(ref, live)
+
+    def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
+        """Check that a run that needs an approval has one, which started no other run."""
+        if (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
+            return
+        claim = str(get_path(live, "spec", "approvals", "claim") or "")
+        self._check("OPS-4", "nothing starts without its approval", ref, bool(claim), "there is no claim")
+        request, uid = _request_in(claim), live["metadata"]["uid"]
+        first = self._started_by.setdefault(request, uid)
+        spent = first != uid and self._laws.operator_world.restored_at == float("-inf")
+        self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")
+
+
+_BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
+
+
+def _request_in(claim: str) -> str:
+    """Return the id of the request in a claim; the claim itself where it cannot be read."""
+    middle = claim.split(".")[1] if claim.count(".") == 2 else ""
+    try:
+        payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
+    except (ValueError, msgspec.DecodeError):
+        return claim
+    return str(payload.get("rid"))

@@ -1,0 +1,143 @@
+"""The Operations of a simulated workload: of every engine, with approvals, cancellations and conflicts."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube_run.simulation.script import Act
+from vworkspace_app.simulation.surroundings import APPROVAL_SECRET, CLASS, HOOK
+from vworkspace_app.simulation.world import CLUSTER_ID, SimulatedWorld
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.templates import OperationTemplate
+
+_IMAGE: Final = "registry.example.test/tool:1"
+_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "backup.velero": {"retention": "30d"},
+    "backup.volsync": {"source": "data", "repository": "restic"},
+    "backup.snapshot": {"pvc": "data", "snapshotClassName": CLASS},
+    "restore.velero": {},
+    "restore.volsync": {"destination": "data", "repository": "restic"},
+    "restore.snapshot": {"size": "1Gi"},
+    "migration.workflow": {"workflowTemplate": "migrate"},
+    "migration.helmHookJob": {"hookName": HOOK},
+    "runCommand.job": {"image": _IMAGE, "command": ["true"]},
+    "runbook.workflow": {"workflowTemplate": "runbook"},
+    "upgrade.helm": {},
+}
+"""The parameters of each template, without the names of what earlier Operations made."""
+_TEMPLATES: Final = {template.name: template for template in builtin_templates().items}
+_BACKUPS: Final = ("velero", "volsync", "snapshot")
+_MIGRATIONS: Final = ("workflow", "helmHookJob")
+_EARLIER: Final = {"velero": "backupName", "snapshot": "snapshotName"}
+"""The parameter of a restore that names what a backup made."""
+_HOUR: Final = timedelta(hours=1)
+
+
+def engines_of(name: str) -> dict[str, str]:
+    """Return the engine of each capability of an instance, by the number in its name."""
+    number = int(name.rpartition("-")[2])
+    backups, migrations = _BACKUPS[number % len(_BACKUPS)], _MIGRATIONS[number % len(_MIGRATIONS)]
+    others = {"upgrade": "helm", "runcommand": "job", "runbook": "workflow"}
+    return {"backup": backups, "restore": backups, "migration": migrations, **others}
+
+
+def _templates_of(name: str) -> list[OperationTemplate]:
+    engines = engines_of(name)
+    return [template for template in _TEMPLATES.values() if engines.get(template.capability) == template.engine]
+
+
+@attrs.define
+class OperationRequests:
+    """The Operations that people and jobs asked for, by instance."""
+
+    world: SimulatedWorld
+    asked: dict[str, list[ObjectRef]] = attrs.field(factory=dict)
+
+    def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
+        """Return a new Operation of the template `of`, or of one that the act's number chooses."""
+        choices = _templates_of(act.name)
+        template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
+        name = f"{template.name.replace('.', '-').lower()}-{act.name}-{act.number}"
+        target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": act.name}
+        parameters = {**_PARAMETERS[template.name], **self._further(template, act)}
+        spec: dict[str, Any] = {
+            "targetRef": target,
+            "type": str(template.type),
+            "engine": template.engine,
+            "parameters": parameters,
+        }
+        if template.needs_approval and act.number % 2:
+            spec["approvals"] = self._approval(name, namespace, parameters, name)
+        manifest = OPERATION.manifest(name, namespace)
+        manifest["metadata"]["labels"] = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID}
+        self.asked.setdefault(act.name, []).append(ObjectRef(OPERATION, namespace, name))
+        return {**manifest, "spec": spec}
+
+    def create(self, act: Act, namespace: str, *, of: str = "") -> None:
+        """Create an Operation as a person. Raises errors of the port."""
+        self.world.create(self.manifest(act, namespace, of=of), OPERATION)
+
+    def approve(self, act: Act) -> None:
+        """Approve the last Operation of an instance; now and then with an approval that another one has used."""
+        live = self._last(act.name)
+        if live is None:
+            return
+        name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
+        first = self.asked[act.name][0].name
+        claim = self._approval(name, namespace, live["spec"].get("parameters"), first if act.number % 4 == 0 else name)
+        self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
+
+    def cancel(self, act: Act) -> None:
+        """Ask the last Operation of an instance to stop."""
+        self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
+
+    def delete(self, act: Act) -> None:
+        """Delete the last Operation of an instance."""
+        if act.name in self.asked:
+            self.world.delete(self.asked[act.name][-1])
+
+    def _change(self, name: str, patch: Mapping[str, Any]) -> None:
+        if name in self.asked:
+            self.world.change(self.asked[name][-1], patch)
+
+    def _last(self, name: str) -> Manifest | None:
+        return self.world.get(self.asked[name][-1]) if name in self.asked else None
+
+    def _further(self, template: OperationTemplate, act: Act) -> Mapping[str, Any]:
+        """Return the parameters that depend on the act, or on what an earlier Operation made."""
+        if template.engine == "helm":
+            return {"targetVersion": f"1.{act.number}.1", "valuesPatch": {"patched": act.number}}
+        if template.capability == "restore" and (field := _EARLIER.get(template.engine)):
+            return {field: self._made(act.name, template.engine) or "nothing-was-made"}
+        return {}
+
+    def _made(self, name: str, engine: str) -> str:
+        """Return the name of what the last successful backup of an instance made; empty if there is none."""
+        backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
+        done = [
+            str(get_path(live, "status", "engineRef", "name"))
+            for live in backups
+            if get_path(live, "status", "phase") == "Succeeded"
+            and (get_path(live, "spec", "type"), get_path(live, "spec", "engine")) == ("Backup", engine)
+        ]
+        return done[-1] if done else ""
+
+    def _approval(self, name: str, namespace: str, parameters: Any, request: str) -> dict[str, Any]:
+        """Return `spec.approvals` of an Operation; `request` names the person's decision, which is good for one run."""
+        now = self.world.loop.now()
+        payload = {
+            "at": now.isoformat(),
+            "by": "alice",
+            "exp": int((now + _HOUR).timestamp()),
+            "op": name,
+            "rid": f"request-{request}",
+            "ns": namespace,
+            "params": parameters_digest(parameters),
+        }
+        return {"required": True, "claim": approval_claim(payload, APPROVAL_SECRET)}

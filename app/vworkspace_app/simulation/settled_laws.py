@@ -1,0 +1,109 @@
+"""The laws that hold some time after faults have stopped: everything converges, and nothing is left over (SIM-4)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
+from purekube_run.simulation.laws import Unsettled, condition_text
+from vworkspace_app.simulation.status_laws import conditions_by_type
+from vworkspace_app.simulation.surroundings import BROKEN
+from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.operation import TERMINAL_PHASES
+
+CHILDREN: Final = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY)
+"""The kinds of objects that exist for an instance only."""
+TERMINAL: Final = frozenset(phase.value for phase in TERMINAL_PHASES)
+SETTLED: Final = (
+    ("REC-1", "every instance converges"),
+    ("REC-10", "a deleted instance goes"),
+    ("REC-10", "nothing is left of a deleted instance"),
+    ("REC-10", "a deleted namespace goes"),
+    ("REC-14", "an older source goes"),
+    ("PULL-4", "an acknowledged job has a result"),
+    ("PULL-1", "an offered job is taken"),
+    ("OPS-1", "an Operation ends or says for what it waits"),
+    ("OPS-11", "a deleted Operation goes"),
+)
+"""The laws that hold some time after faults have stopped."""
+
+
+def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield each law that does not hold yet."""
+    gated = {
+        live["metadata"]["name"]
+        for live in world.objects(NAMESPACE)
+        if get_path(live, "metadata", "labels", labels.NAMESPACE_GATE) == labels.NAMESPACE_GATE_VALUE
+    }
+    for live in world.objects(APPLICATION_INSTANCE):
+        ref = str(ObjectRef(APPLICATION_INSTANCE, live["metadata"]["namespace"], live["metadata"]["name"]))
+        if live["metadata"].get("deletionTimestamp"):
+            yield Unsettled("REC-10", "a deleted instance goes", ref, condition_text(live))
+        elif not has_converged(live, is_gated=live["metadata"]["namespace"] in gated):
+            yield Unsettled("REC-1", "every instance converges", ref, condition_text(live))
+    yield from _left_over(world)
+    yield from _open_jobs(world)
+    yield from _open_operations(world)
+
+
+def _left_over(world: SimulatedWorld) -> Iterator[Unsettled]:
+    owners = {live["metadata"]["uid"]: live for live in world.objects(APPLICATION_INSTANCE)}
+    releases = {(live["metadata"]["namespace"], live["metadata"]["name"]): live for live in world.objects(HELM_RELEASE)}
+    for kind in CHILDREN:
+        for child in world.objects(kind):
+            meta = child["metadata"]
+            uid = (meta.get("labels") or {}).get(labels.INSTANCE_UID)
+            ref = str(ObjectRef(kind, meta["namespace"], meta["name"]))
+            if uid and uid not in owners:
+                yield Unsettled("REC-10", "nothing is left of a deleted instance", ref, f"its instance was {uid}")
+            elif uid and kind != HELM_RELEASE and is_ready(owners[uid]):
+                release = releases.get((meta["namespace"], owners[uid]["spec"]["release"]["name"]))
+                if release is not None and meta["name"] not in _sources(release):
+                    yield Unsettled("REC-14", "an older source goes", ref, f"in use is {_sources(release)}")
+    for namespace in world.objects(NAMESPACE):
+        if namespace["metadata"].get("deletionTimestamp"):
+            name = namespace["metadata"]["name"]
+            yield Unsettled("REC-10", "a deleted namespace goes", name, str(get_path(namespace, "status")))
+
+
+def _sources(release: Manifest) -> tuple[str, str]:
+    spec = release["spec"]
+    named = get_path(spec, "chartRef", "name"), get_path(spec, "chart", "spec", "sourceRef", "name")
+    return str(named[0] or ""), str(named[1] or "")
+
+
+def _open_jobs(world: SimulatedWorld) -> Iterator[Unsettled]:
+    for job in world.control.jobs:
+        if job.open and job.acked_at is not None:
+            yield Unsettled("PULL-4", "an acknowledged job has a result", job.id, f"acknowledged at {job.acked_at}")
+        elif job.open:
+            yield Unsettled("PULL-1", "an offered job is taken", job.id, f"offered {job.offers} times")
+
+
+def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
+    for live in world.objects(OPERATION):
+        ref = str(ObjectRef(OPERATION, live["metadata"]["namespace"], live["metadata"]["name"]))
+        phase, reason = (str(get_path(live, "status", field) or "") for field in ("phase", "reason"))
+        if live["metadata"].get("deletionTimestamp"):
+            yield Unsettled("OPS-11", "a deleted Operation goes", ref, condition_text(live))
+        elif phase not in TERMINAL and not (phase == "Pending" and reason):
+            yield Unsettled("OPS-1", "an Operation ends or says for what it waits", ref, condition_text(live))
+
+
+def is_ready(live: Manifest) -> bool:
+    """Report whether an instance is Ready at its generation."""
+    ready = conditions_by_type(live).get("Ready", {})
+    return (ready.get("status"), ready.get("observedGeneration")) == ("True", live["metadata"]["generation"])
+
+
+def has_converged(live: Manifest, *, is_gated: bool) -> bool:
+    """Report whether an instance is Ready, or says why it cannot be: suspended, not gated, or of a broken version."""
+    conditions = conditions_by_type(live)
+    if not is_gated:
+        blocked = conditions.get("Blocked", {})
+        return (blocked.get("status"), blocked.get("reason")) == ("True", "NamespaceNotGated")
+    if get_path(live, "spec", "suspend") is True or get_path(live, "spec", "chart", "version") == BROKEN:
+        return bool(conditions.get("Ready", {}).get("reason"))
+    return is_ready(live)
