@@ -110,6 +110,9 @@ class SimulationOutcome:
     script: SimulationScript
     broken: tuple[LawViolation, ...]
     checks: Mapping[str, int]
+    """The number of checks of each clause."""
+    laws: frozenset[tuple[str, str]]
+    """The laws that were checked, each with its clause."""
     happened: Mapping[str, int]
     acts: int
     counts: Mapping[str, int]
@@ -187,6 +190,7 @@ class _Run:
             self.script,
             tuple(self.laws.complete()),
             self.laws.by_clause,
+            frozenset(self.laws.checks),
             world.happened,
             self.workload.done,
             self.workload.counts(),

@@ -76,7 +76,10 @@ def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict
 
 
 def _report(live: Manifest) -> tuple[Any, ...]:
-    conditions = sorted((each["type"], each["status"], each["reason"]) for each in live["status"]["conditions"])
+    """Return what an instance says: conditions that are True. That others were once, only history knows."""
+    conditions = sorted(
+        (each["type"], each["reason"]) for each in live["status"]["conditions"] if each["status"] == "True"
+    )
     return (
         conditions,
         get_path(live, "status", "deployedChart", "version"),

@@ -1,0 +1,356 @@
+"""Seeded defects of the operator, each with the laws that it breaks (SIM-4).
+
+`python -m tests.app.simulation.defects [NAME…]` runs seeds until each is found, shrinks the run, and prints a table.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from purekube.controller.backoff import Backoff
+from purekube.controller.decision import Create, Decision, Finalizer
+from purekube.controller.shard import Shard
+from purekube.ports import KubeApi
+from purekube_run.controller.election import Elector, Fence, LeaseLost
+from purekube_run.simulation.laws import NOTE
+from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.shrinking import shrink
+from vworkspace_app.instances import controller as instances
+from vworkspace_app.instances.controller import InstanceReconciler
+from vworkspace_app.operations import controller as operations
+from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.run import draw, perform
+from vworkspace_app.simulation.workload import PASSWORD
+from vworkspace_core.api.operation import OperationStatus
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.jobs import awaiting_status, payload_security
+from vworkspace_core.jobs.result import SUCCEEDED
+from vworkspace_core.jobs.store import KubeJobStore
+from vworkspace_core.operations import preconditions
+from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.used_approvals import UsedApprovals
+
+MOST_RUNS = 500
+"""The seeds after which a defect counts as not found."""
+MOST_STEPS = 10
+"""The most acts and faults of a shrunk run."""
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@attrs.frozen
+class Defect:
+    """A defect: how it is put in, the laws of which one finds it, and the size of the worlds where it is sought."""
+
+    patch: Patch
+    laws: frozenset[tuple[str, str]]
+    seconds: float = 600.0
+    instances: int = 4
+    shards: int = 1
+
+
+def decided(change: Callable[[Any, Decision], Decision]) -> Patch:
+    """Change every decision about an instance."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        def defective(source: Any, observed: Any, context: Any) -> Decision:
+            return change(source, reconcile(source, observed, context))
+
+        monkeypatch.setattr(instances, "reconcile", defective)
+
+    return patch
+
+
+def with_condition(source: Any, decision: Decision, **fields: Any) -> Decision:
+    """Return the decision with other fields in its Ready condition."""
+    if decision.status is None:
+        return decision
+    status = decision.status["status"]
+    conditions = [{**each, **fields} if each["type"] == "Ready" else each for each in status["conditions"]]
+    return attrs.evolve(decision, status={**decision.status, "status": {**status, "conditions": conditions}})
+
+
+def _without_finalizer(source: Any, decision: Decision) -> Decision:
+    return attrs.evolve(decision, finalizer=None) if decision.finalizer is Finalizer.ADD else decision
+
+
+def _released_early(source: Any, decision: Decision) -> Decision:
+    is_going = source.metadata.deletion_timestamp is not None
+    return attrs.evolve(decision, finalizer=Finalizer.REMOVE) if is_going and decision.deletes else decision
+
+
+def _never_pruned(source: Any, decision: Decision) -> Decision:
+    is_going = source.metadata.deletion_timestamp is not None
+    return decision if is_going else attrs.evolve(decision, deletes=())
+
+
+def _restless(source: Any, decision: Decision) -> Decision:
+    passes = _PASSES.setdefault(source.metadata.uid, iter(range(10**6)))
+    mark = {"example.com/passes": str(next(passes))} if decision.is_empty else {}
+    return attrs.evolve(decision, annotations={**decision.annotations, **mark})
+
+
+_PASSES: dict[str, Any] = {}
+
+
+def _older_generation(source: Any, decision: Decision) -> Decision:
+    """Keep Ready=True with the new generation while Flux is at work on it."""
+    was_ready = any(each.type == "Ready" and each.status == "True" for each in source.status.conditions)
+    return with_condition(source, decision, status="True", reason="HelmReleaseReady") if was_ready else decision
+
+
+def _forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = KubeApi.apply
+
+    async def forceful(self: KubeApi, manifest: Any, **named: Any) -> Any:
+        return await correct(self, manifest, **{**named, "force": True})
+
+    monkeypatch.setattr(KubeApi, "apply", forceful)
+
+
+def _without_uids(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = KubeApi.delete
+
+    async def careless(self: KubeApi, ref: Any, *, uid: str | None = None, **named: Any) -> Any:
+        return await correct(self, ref, **named)
+
+    monkeypatch.setattr(KubeApi, "delete", careless)
+
+
+def _without_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the resourceVersion out of every status, so that no 409 says that it is outdated."""
+    correct = KubeApi.apply_status
+
+    async def careless(self: KubeApi, manifest: Any, **named: Any) -> Any:
+        meta = {key: value for key, value in manifest["metadata"].items() if key != "resourceVersion"}
+        return await correct(self, {**manifest, "metadata": meta}, **named)
+
+    monkeypatch.setattr(KubeApi, "apply_status", careless)
+
+
+def _forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = KubeJobStore.load
+
+    async def load(self: KubeJobStore) -> Any:
+        await correct(self)
+        return ()
+
+    monkeypatch.setattr(KubeJobStore, "load", load)
+
+
+def _unrecorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def put(self: KubeJobStore, record: Any) -> None:
+        return None
+
+    monkeypatch.setattr(KubeJobStore, "put", put)
+
+
+def _without_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(self: KubeJobStore, key: str) -> None:
+        return None
+
+    monkeypatch.setattr(KubeJobStore, "tombstone", none)
+    monkeypatch.setattr(KubeJobStore, "newest", none)
+
+
+def _told_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(awaiting_status, "result_of", lambda live, generation, before=None: SUCCEEDED)
+
+
+def _stale_delete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decide a deletion from the caches."""
+
+    async def cached(self: InstanceReconciler, key: Any, source: Any, stored: Any) -> Any:
+        return await self._cached(source)
+
+    monkeypatch.setattr(InstanceReconciler, "_observe", cached)
+
+
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backoff, "delay", lambda self, attempt, jitter: 0.001)
+    monkeypatch.setattr(Backoff, "full_jitter", lambda self, attempt, jitter: 0.001)
+
+
+def _no_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preconditions, "first_ahead", lambda operation, siblings: None)
+
+
+def _unverified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload_security, "_check_signature", lambda raw, security, cluster_id: None)
+
+
+def _spent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class _Anyone(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = str.__hash__
+
+    monkeypatch.setattr(UsedApprovals, "holder_of", lambda self, rid: _Anyone())
+
+
+def _begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what an Operation did once its run has ended, and make the engine's object again under another name."""
+
+    def defective(source: Any, observed: Any, context: Any) -> Decision:
+        status = getattr(source, "status", None)
+        if status is not None and str(status.phase) in ("Succeeded", "Failed"):
+            source = attrs.evolve(source, status=OperationStatus())
+        decision = reconcile_operation(source, observed, context)
+        creates = tuple(_renamed(each) for each in decision.creates)
+        return attrs.evolve(decision, creates=creates)
+
+    monkeypatch.setattr(operations, "reconcile_operation", defective)
+
+
+def _renamed(create: Create) -> Create:
+    number = next(_NUMBERS)
+    meta = {**create.manifest["metadata"], "name": f"{create.manifest['metadata']['name'][:50]}-{number}"}
+    return attrs.evolve(create, manifest={**create.manifest, "metadata": meta})
+
+
+_NUMBERS = iter(range(10**9))
+
+
+def _stubborn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write on when the Lease is lost."""
+    correct = Elector.run
+
+    async def run(self: Elector) -> None:
+        with suppress(LeaseLost):
+            await correct(self)
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(Elector, "run", run)
+    monkeypatch.setattr(Fence, "check", lambda self: None)
+
+
+def _every_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shard, "owns", lambda self, namespace: True)
+
+
+def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(laws)
+
+
+DEFECTS = {
+    "Ready before Flux confirmed": Defect(
+        decided(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady")),
+        _laws(("REC-7", "Ready only when Flux confirmed")),
+    ),
+    "Ready for an older generation": Defect(
+        decided(_older_generation), _laws(("REC-7", "Ready only when Flux confirmed"))
+    ),
+    "forgets the finalizer": Defect(
+        decided(_without_finalizer), _laws(("RES-5", "the finalizer precedes the first child"))
+    ),
+    "releases the finalizer too early": Defect(
+        decided(_released_early), _laws(("REC-10", "the finalizer outlives the release"))
+    ),
+    "copies a secret into a status": Defect(
+        decided(lambda source, decision: with_condition(source, decision, message=f"with {PASSWORD}")),
+        _laws(("RES-7", "no secret in a status"), ("RES-7", "no secret in a log")),
+    ),
+    "removes an annotation of others": Defect(
+        decided(lambda source, decision: attrs.evolve(decision, annotations={NOTE: None})),
+        _laws(("REC-8", "annotations of others stay")),
+    ),
+    "writes when nothing changed": Defect(
+        decided(_restless), _laws(("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop"))
+    ),
+    "never prunes": Defect(decided(_never_pruned), _laws(("REC-14", "an older source goes"))),
+    "forces ownership": Defect(_forced, _laws(("REC-8", "nothing is forced"))),
+    "ignores uids": Defect(_without_uids, _laws(("REC-10", "a delete names the uid"))),
+    "ignores 409": Defect(_without_versions, _laws(("REC-6", "a write names its version"))),
+    "loses acknowledged jobs": Defect(
+        _forgetful, _laws(("PULL-4", "an acknowledged job has a result")), seconds=1800.0
+    ),
+    "acknowledges before it records": Defect(_unrecorded, _laws(("PULL-4", "the record precedes the ack"))),
+    "replays an answered job as new": Defect(
+        _without_tombstones, _laws(("PULL-4", "one effect per job"), ("PULL-3", "a repeated job does nothing"))
+    ),
+    "tells success early": Defect(
+        _told_early, _laws(("PULL-3", "succeeded is never told early"), ("PULL-3", "deleted is never told early"))
+    ),
+    "takes unsigned jobs": Defect(
+        _unverified, _laws(("PULL-9", "a forged job has no effect"), ("PULL-9", "a forged job fails"))
+    ),
+    "believes a stale cache at a delete": Defect(
+        _stale_delete, _laws(("REC-10", "the finalizer outlives the release"), ("REC-10", "nothing in use is deleted"))
+    ),
+    "retries at once for ever": Defect(_at_once, _laws(("RUN-2", "no hot loop"), ("RUN-2", "time passes"))),
+    "runs what conflicts": Defect(
+        _no_conflicts, _laws(("OPS-5", "what conflicts never runs together")), seconds=1800.0, instances=8
+    ),
+    "spends an approval twice": Defect(
+        _spent_twice, _laws(("OPS-4", "an approval starts one run")), seconds=1800.0, instances=8
+    ),
+    "runs an ended Operation again": Defect(
+        _begins_again,
+        _laws(
+            ("OPS-1", "an Operation makes one engine object"),
+            ("OPS-1", "a terminal phase stays"),
+            ("OPS-1", "what has ended starts nothing"),
+        ),
+        seconds=1800.0,
+    ),
+    "writes without the Lease": Defect(
+        _stubborn, _laws(("RUN-4", "only the holder of the Lease writes")), seconds=1800.0
+    ),
+    "works in another shard's namespaces": Defect(
+        _every_namespace, _laws(("RUN-13", "one shard acts on an object")), shards=2
+    ),
+}
+"""Every defect by its name."""
+
+
+@attrs.frozen
+class Found:
+    """How a defect was found: the runs it took, the law, and the acts and faults of the shrunk run."""
+
+    runs: int
+    law: tuple[str, str]
+    steps: int
+    outcome: SimulationOutcome
+
+
+def search(defect: Defect, most_runs: int = MOST_RUNS) -> Found | None:
+    """Run seeds until a law of the defect breaks, and make that run smaller; None if none breaks."""
+    for seed in range(1, most_runs + 1):
+        script = draw(
+            seed,
+            seconds=defect.seconds,
+            instances=defect.instances,
+            replicas=2,
+            faults=tuple(FAULTS),
+            shards=defect.shards,
+        )
+        outcome = perform(script)
+        if {(law.clause, law.law) for law in outcome.broken} & defect.laws:
+            smaller = shrink(outcome, perform)
+            law = smaller.broken[0]
+            return Found(seed, (law.clause, law.law), len(smaller.script.steps), smaller)
+    return None
+
+
+def main(names: list[str]) -> int:
+    """Print a line for each defect; return 1 if one was not found or is not small."""
+    missed = 0
+    print(f"{'defect':38} {'law':48} {'runs':>5} {'acts':>5}")
+    for name in names or DEFECTS:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            DEFECTS[name].patch(monkeypatch)
+            found = search(DEFECTS[name])
+        missed += found is None or found.steps > MOST_STEPS
+        law = f'{found.law[0]} "{found.law[1]}"' if found else "NOT FOUND"
+        print(f"{name:38} {law:48} {found.runs if found else MOST_RUNS:5} {found.steps if found else 0:5}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
