@@ -1,6 +1,7 @@
 """The laws of ApplicationInstances and of what exists for them: at every change of an object."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vworkspace_app.simulation.laws import OperatorLaws
 
 _NO_FIELDS: Final[Any] = {}
+BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
+"""The sign of an object that the operator wrote, which one from a backup lacks."""
 
 
 @attrs.define
@@ -29,8 +32,8 @@ class _Memory:
     live: Manifest | None = None
     """Its state after the last change."""
     released: bool = False
-    versions: dict[int, str] = attrs.field(factory=dict)
-    """The wanted chart version of each generation."""
+    wishes: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
+    """The wanted chart version and values of each generation."""
 
 
 class InstanceLaws:
@@ -40,8 +43,8 @@ class InstanceLaws:
         self._laws = laws
         self._check = laws.check
         self._memories: defaultdict[str, _Memory] = defaultdict(_Memory)
-        self._released: set[tuple[str, str]] = set()
-        """The versions that Flux reported as deployed, each with the uid of its instance."""
+        self._released: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
+        """The values with which Flux reported a version as deployed, by the uid of the instance and the version."""
         self._owners: dict[str, str] = {}
         laws.keep_notes(APPLICATION_INSTANCE, "REC-8")
         laws.keep_notes(HELM_RELEASE, "REC-8")
@@ -69,7 +72,8 @@ class InstanceLaws:
         memory = self._remembered(after)
         was, live = memory.live, after.object()
         memory.live = live
-        memory.versions[int(live["metadata"]["generation"])] = str(get_path(live, "spec", "chart", "version"))
+        version, values = str(get_path(live, "spec", "chart", "version")), get_path(live, "spec", "values", "inline")
+        memory.wishes[int(live["metadata"]["generation"])] = version, values or {}
         self._check_wishes(ref, was, live)
         if was is None or was.get("status") != live.get("status"):
             self._check_status(ref, was, live, memory)
@@ -109,11 +113,11 @@ class InstanceLaws:
         self._check("RES-7", "no secret in a status", ref, not shows, "a secret")
         ready = condition_of(live, "Ready")
         if ready.get("status") == "True" and (was is None or condition_of(was, "Ready") != ready):
-            version = memory.versions.get(int(ready.get("observedGeneration") or 0), "")
+            version, values = memory.wishes.get(int(ready.get("observedGeneration") or 0), ("", {}))
             override = str(get_path(live, "status", "releaseOverride", "version") or "")
-            uid = str(live["metadata"]["uid"])
-            released = bool({(uid, version), (uid, override)} & self._released)
-            self._check("REC-7", "Ready only when Flux confirmed", ref, released, f"{version} was never released")
+            released = self._was_released(str(live["metadata"]["uid"]), (version, override), values)
+            told = f"{version} was never released with values {values}"
+            self._check("REC-7", "Ready only when Flux confirmed", ref, released, told)
         self._laws.jobs.settled(live, is_ready(live) or condition_of(live, "Suspended").get("status") == "True")
 
     # --- children ----------------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ class InstanceLaws:
         uid = after.labels.get(labels.INSTANCE_UID, "")
         if uid:
             self._owners[after.uid] = uid
-        if before is None and uid and not self._laws.is_restored_now:
+        if before is None and uid and BY_US in after.raw and not self._laws.is_restored_now:
             self._check_born(ref, uid)
         if ref.kind == HELM_RELEASE:
             self._release(ref, uid, after)
@@ -137,8 +141,22 @@ class InstanceLaws:
             forced = taken_by(labels.FIELD_MANAGER, was, live)
             self._check("REC-8", "nothing is forced", ref, not forced, f"{', '.join(sorted(forced))} was another's")
         if uid and condition_of(live, "Ready").get("status") == "True":
-            history: Any = get_path(live, "status", "history") or ({},)
-            self._released.add((uid, str(history[0].get("chartVersion", "")).partition("+")[0]))
+            self._note_release(uid, live)
+
+    def _note_release(self, uid: str, live: Manifest) -> None:
+        """Note what Flux reports as deployed at the generation of a HelmRelease."""
+        if get_path(live, "status", "observedGeneration") != live["metadata"]["generation"]:
+            return
+        history: Any = get_path(live, "status", "history") or ({},)
+        known = self._released[uid, str(history[0].get("chartVersion", "")).partition("+")[0]]
+        values = get_path(live, "spec", "values") or {}
+        if values not in known:
+            known.append(values)
+
+    def _was_released(self, uid: str, versions: tuple[str, str], values: Mapping[str, Any]) -> bool:
+        """Return whether Flux reported one of the versions as deployed, with at least these values."""
+        known = (each for version in versions for each in self._released.get((uid, version), ()))
+        return any(all(each.get(key) == value for key, value in values.items()) for each in known)
 
     def _check_born(self, ref: ObjectRef, uid: str) -> None:
         """Check that the owner of a new child lives and has our finalizer, and that there is no second release."""

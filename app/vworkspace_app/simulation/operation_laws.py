@@ -10,6 +10,7 @@ import msgspec
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube_run.simulation.cluster import condition_of
+from vworkspace_app.simulation.instance_laws import BY_US
 from vworkspace_app.simulation.settled_laws import TERMINAL
 from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
 from vworkspace_core.api import labels
@@ -109,7 +110,7 @@ class OperationLaws:
 
     def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         """Check the birth of an object that the operator makes for an Operation."""
-        if after is None or before is not None or self._laws.is_restored_now or _BY_US not in after.raw:
+        if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
         if not uid:
@@ -135,9 +136,6 @@ class OperationLaws:
         first = self._started_by.setdefault(request, uid)
         spent = first != uid and self._laws.operator_world.restored_at == float("-inf")
         self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")
-
-
-_BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
 
 
 def _request_in(claim: str) -> str:

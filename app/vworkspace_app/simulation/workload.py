@@ -7,7 +7,8 @@ import attrs
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
+from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.control_jobs import JobRequests
@@ -22,6 +23,7 @@ PASSWORD: Final = "pass-77c1"
 """A text in the values of every instance, which no output may show (RES-7)."""
 GITOPS: Final = "gitops-tool"
 """The field manager of a GitOps tool."""
+_TAKE_OVER: Final = "kubectl label secrets "
 _OF_JOBS: Final = (Do.JOB, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVE),
@@ -88,7 +90,7 @@ class SimulatedWorkload:
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
     def help_out(self) -> None:
-        """Do what the spec leaves to people once faults are over: retry what is stalled, hand fields back (REC-8)."""
+        """Do what is left to people once faults are over: retry what stalled, hand fields back, take releases over."""
         for name, uid in self._stalled():
             if uid not in self._retried:
                 self._retried.add(uid)
@@ -96,6 +98,20 @@ class SimulatedWorkload:
         for release in self.world.objects(HELM_RELEASE):
             if any(entry["manager"] == GITOPS for entry in release["metadata"].get("managedFields") or ()):
                 self.perform(Act(self.world.seconds, Do.LET_GO, release["metadata"]["name"]))
+        for live in self.world.objects(APPLICATION_INSTANCE):
+            blocked = condition_of(live, "Blocked")
+            if (blocked.get("status"), blocked.get("reason")) == ("True", "NameTaken"):
+                self._take_over(live["metadata"], str(blocked.get("message")))
+
+    def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
+        """Do what NameTaken says of a release that Helm alone knows, as after a restore of Velero (REC-4)."""
+        words = told.partition(_TAKE_OVER)[2].split()[4:]
+        for secret in self.world.objects(SECRET) if words else ():
+            found = secret["metadata"].get("labels") or {}
+            is_there = secret["metadata"]["namespace"] == meta["namespace"] and found.get("name") == meta["name"]
+            if is_there and found.get("owner") == "helm":
+                ref = ObjectRef(SECRET, meta["namespace"], secret["metadata"]["name"])
+                self.world.change(ref, {"metadata": {"labels": dict(word.split("=", 1) for word in words)}})
 
     def _stalled(self) -> Iterator[tuple[str, str]]:
         """Yield name and uid of each instance that waits for a person: a retry can cure it (REC-14)."""

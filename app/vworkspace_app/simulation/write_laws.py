@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE, OCI_REPOSITORY
-from purekube.controller.lease.peers import lease_name
+from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite

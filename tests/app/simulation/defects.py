@@ -1,11 +1,13 @@
 """Seeded defects of the operator, each with the laws that it breaks (SIM-4).
 
-`python -m tests.app.simulation.defects [NAME…]` runs seeds until each is found, shrinks the run, and prints a table.
+`python -m tests.app.simulation.defects [NAME…]` runs seeds until each is found, shrinks the run, saves it in
+`tests/seeds`, and prints a table.
 """
 
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -309,6 +311,21 @@ DEFECTS = {
 """Every defect by its name."""
 
 
+QUICKLY_FOUND = (
+    *("Ready before Flux confirmed", "forgets the finalizer", "releases the finalizer too early"),
+    *("copies a secret into a status", "removes an annotation of others", "ignores uids", "ignores 409"),
+    "writes when nothing changed",
+)
+"""Defects that the life of one instance without faults shows."""
+SEEDS = Path(__file__).parents[2] / "seeds"
+"""The folder of saved runs."""
+
+
+def slug(name: str) -> str:
+    """The name of a defect's file."""
+    return name.lower().replace(" ", "-").replace("'", "")
+
+
 @attrs.frozen
 class Found:
     """How a defect was found: the runs it took, the law, and the acts and faults of the shrunk run."""
@@ -347,6 +364,9 @@ def main(names: list[str]) -> int:
             DEFECTS[name].patch(monkeypatch)
             found = search(DEFECTS[name])
         missed += found is None or found.steps > MOST_STEPS
+        if found is not None:
+            SEEDS.mkdir(exist_ok=True)
+            found.outcome.script.write(SEEDS / f"{slug(name)}.json", attrs.asdict(found.outcome.broken[0]))
         law = f'{found.law[0]} "{found.law[1]}"' if found else "NOT FOUND"
         print(f"{name:38} {law:48} {found.runs if found else MOST_RUNS:5} {found.steps if found else 0:5}", flush=True)
     return 1 if missed else 0
