@@ -21,6 +21,7 @@ from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence, LeaseLost
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
@@ -366,7 +367,8 @@ def main(names: list[str]) -> int:
         missed += found is None or found.steps > MOST_STEPS
         if found is not None:
             SEEDS.mkdir(exist_ok=True)
-            found.outcome.script.write(SEEDS / f"{slug(name)}.json", attrs.asdict(found.outcome.broken[0]))
+            text = script_text(found.outcome.script, attrs.asdict(found.outcome.broken[0]))
+            (SEEDS / f"{slug(name)}.json").write_text(text)
         law = f'{found.law[0]} "{found.law[1]}"' if found else "NOT FOUND"
         print(f"{name:38} {law:48} {found.runs if found else MOST_RUNS:5} {found.steps if found else 0:5}", flush=True)
     return 1 if missed else 0

@@ -15,7 +15,8 @@ from starlette.applications import Starlette
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
-from tests.app.simulation.test_simulation import LIFE, decided, with_condition
+from tests.app.simulation.defects import decided, with_condition
+from tests.app.simulation.test_simulation import LIFE
 from tests.support.browser import browser, missing, resize, until
 from tests.support.page_site import get
 from vworkspace_app.commands.replaying import ReplayRequest, moment_of, replay
@@ -102,7 +103,7 @@ def test_a_difference_names_what_appeared_and_changed(history: RunHistory) -> No
 
 def test_a_broken_law_is_marked_on_the_line_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIM-3: in the terminal, at its moment, and for the page."""
-    decided(monkeypatch, lambda source, decision: with_condition(source, decision, status="True", reason="Defect"))
+    decided(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady"))(monkeypatch)
     history = recorded(SimulationScript(7, 1, 60.0, LIFE))
     trace = trace_of(history, "run")
     ((number, mark),) = trace.marked.items()
