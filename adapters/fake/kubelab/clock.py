@@ -68,7 +68,7 @@ class _JumpingSelector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         """Return the ready descriptors; if there are none, let time jump by `timeout`."""
-        ready = super().select(0) if len(self.get_map()) > 1 else []  # the loop's own pipe wakes nobody here
+        ready = super().select(0) if len(self.get_map()) > 1 else []  # one is the loop's own pipe
         self.rounds += 1
         if self.most_rounds is not None and self.rounds > self.most_rounds:
             self.rounds = 0

@@ -22,7 +22,7 @@ from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEve
 from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults
 
 _SLOWNESS: Final = 60.0
-"""How many times as long a request takes on a slow network."""
+"""The factor by which a request takes longer on a slow network."""
 _GIVES_UP: Final = 10.0
 """Seconds after which a request without an answer fails."""
 

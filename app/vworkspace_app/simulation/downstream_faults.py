@@ -83,7 +83,7 @@ def _ready(live: Manifest, status: str, generation: int, message: str) -> list[d
 
 
 def _flux_lies(at: _Strike) -> None:
-    """Report Ready for a generation that Flux has not seen, or long left behind."""
+    """Report Ready for a generation that Flux has not seen, or an earlier one."""
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
@@ -125,7 +125,7 @@ def _flux_garbage(at: _Strike) -> None:
 
 
 def _engine_garbage(at: _Strike) -> None:
-    """Report a phase that nobody knows, which is progress and no failure (OPS-6)."""
+    """Report an unknown phase, which is progress and no failure (OPS-6)."""
     found = _chosen(at, (WORKFLOW,))
     if found is None:
         return

@@ -122,7 +122,7 @@ def _crash_at_point(at: OperatorStrike) -> None:
 
 
 def _stale_cache(at: OperatorStrike) -> None:
-    """Let the caches of what is downstream fall behind; it happens when something is deleted meanwhile."""
+    """Delay the caches of downstream kinds; the fault happens when something is deleted meanwhile."""
     world, until = at.world, at.world.seconds + at.seconds
     for replica in world.replicas:
         for watch in replica.link.watches:

@@ -30,7 +30,7 @@ class _Memory:
     """The memory of one incarnation of an object."""
 
     live: Manifest | None = None
-    """Its state after the last change."""
+    """The state after the last change."""
     released: bool = False
     wishes: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
     """The wanted chart version and values of each generation."""
@@ -182,7 +182,7 @@ def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
 
 
 _REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
-"""Annotations that ask Flux to look again, and that nobody owns (REC-14)."""
+"""Annotations that ask Flux to look again, and that have no owner (REC-14)."""
 
 
 def _holders(live: Manifest) -> dict[str, set[str]]:

@@ -1,6 +1,6 @@
 """The laws of the operator's world: safety at every change, convergence once faults have stopped (SIM-4).
 
-The rooms beside this one have the laws of writes, instances, Operations and jobs.
+The laws of writes, instances, Operations and jobs are in modules of their own.
 """
 
 from collections.abc import Iterator

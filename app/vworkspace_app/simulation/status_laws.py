@@ -1,4 +1,4 @@
-"""What every status must be, and what one may say after another: pure, for simulations and state machines (RES-4)."""
+"""The form of every status, and its succession to an earlier one: pure, for simulations and state machines (RES-4)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield what is wrong with a status by itself."""
+    """Yield the flaws of one status."""
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -33,7 +33,7 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield what is wrong with a status after an earlier one of the same object."""
+    """Yield the flaws of a status after an earlier one of the same object."""
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:
         yield "REC-7", "observedGeneration does not fall", f"{old}, then {new}"
