@@ -1,4 +1,4 @@
-"""How fast simulations run, in processor time: `python -m bench.simulate`.
+"""The speed of simulations in processor time: `python -m bench.simulate`.
 
 An hour of fifty instances, many runs of ten minutes and five instances with their mean and slowest, and the memory of a
 process after each quarter of them.
@@ -9,7 +9,7 @@ import resource
 import statistics
 import time
 
-from bench.machine import machine
+from bench.machine import describe
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    print(machine())
+    print(describe())
     perform(draw(0, seconds=60, instances=1, replicas=1, faults=()))  # imports and compiled schemas
     hour = perform(draw(asked.seed, seconds=3600, instances=50, replicas=2, faults=tuple(FAULTS)))
     print(f"an hour of 50 instances, 2 replicas, all faults: {hour.cost:.2f} s (aim: {_HOUR_LIMIT:g} s)")
