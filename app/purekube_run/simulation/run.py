@@ -93,8 +93,12 @@ class Simulation(Generic[W, L]):
         self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
     ) -> "SimulationOutcome":
         """Run a script in a new world. `prepare` may add laws, or defects."""
+        with _without_collector():
+            return self._perform(script, prepare)
+
+    def _perform(self, script: SimulationScript, prepare: Callable[[W, L], None]) -> "SimulationOutcome":
         began = time.process_time()
-        with _without_collector(), self.world(script) as world:
+        with self.world(script) as world:
             laws = self.laws(world)
             run = _Run(self, script, world, laws, self.workload(world))
             world.on_write.append(run.note)
@@ -206,11 +210,17 @@ class _Run:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep the garbage collector from running: a quarter of the cost, and its moments differ between processes."""
+    """Keep the garbage collector from running: a quarter of the cost, and its moments differ between processes.
+
+    Afterwards it collects what the block has left: a world refers to itself.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.collect()
+        gc.unfreeze()
         if was_enabled:
             gc.enable()

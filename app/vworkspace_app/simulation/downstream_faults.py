@@ -19,7 +19,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.ports import PatchType
 from purekube_run.simulation.world_faults import SimulatedFault, Strike
-from vworkspace_app.simulation.workload import PASSWORD
+from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_app.simulation.world import SimulatedWorld
 
 _Strike = Strike[SimulatedWorld]

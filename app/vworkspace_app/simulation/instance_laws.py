@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -11,14 +11,13 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metada
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
+from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.control_jobs import FORGED
+from vworkspace_app.simulation.job_laws import JobLaws
 from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready
 from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-
-if TYPE_CHECKING:
-    from vworkspace_app.simulation.laws import OperatorLaws
 
 _NO_FIELDS: Final[Any] = {}
 BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
@@ -39,8 +38,9 @@ class _Memory:
 class InstanceLaws:
     """The laws of ApplicationInstances, HelmReleases and sources."""
 
-    def __init__(self, laws: "OperatorLaws") -> None:
+    def __init__(self, laws: OperatorChecks, jobs: JobLaws) -> None:
         self._laws = laws
+        self._jobs = jobs
         self._check = laws.check
         self._memories: defaultdict[str, _Memory] = defaultdict(_Memory)
         self._released: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
@@ -67,7 +67,7 @@ class InstanceLaws:
         if before is not None and (after is None or labels.FINALIZER not in after.finalizers):
             self._check_left(ref, before)
         if after is None:
-            self._laws.jobs.gone(ref)
+            self._jobs.gone(ref)
             return
         memory = self._remembered(after)
         was, live = memory.live, after.object()
@@ -77,7 +77,7 @@ class InstanceLaws:
         self._check_wishes(ref, was, live)
         if was is None or was.get("status") != live.get("status"):
             self._check_status(ref, was, live, memory)
-        self._laws.jobs.applied(ref, was, live)
+        self._jobs.applied(ref, was, live)
 
     def _check_left(self, ref: ObjectRef, before: Record) -> None:
         """Check that nothing is released of an instance while its HelmRelease exists."""
@@ -118,7 +118,7 @@ class InstanceLaws:
             released = self._was_released(str(live["metadata"]["uid"]), (version, override), values)
             told = f"{version} was never released with values {values}"
             self._check("REC-7", "Ready only when Flux confirmed", ref, released, told)
-        self._laws.jobs.settled(live, is_ready(live) or condition_of(live, "Suspended").get("status") == "True")
+        self._jobs.settled(live, is_ready(live) or condition_of(live, "Suspended").get("status") == "True")
 
     # --- children ----------------------------------------------------------------------------------------------------
 

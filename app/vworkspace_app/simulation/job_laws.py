@@ -1,10 +1,9 @@
 """The laws of the control plane's jobs: nothing acknowledged is lost, and nothing happens twice (PULL-3, PULL-4)."""
 
-from typing import TYPE_CHECKING
-
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import SECRET
 from purekube_run.simulation.laws import place_of
+from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.control_jobs import is_forged
 from vworkspace_app.simulation.world import OWN_NAMESPACE
 from vworkspace_core.api import labels
@@ -12,14 +11,11 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_fake.controlplane.jobs import JobEntry
 
-if TYPE_CHECKING:
-    from vworkspace_app.simulation.laws import OperatorLaws
-
 
 class JobLaws:
     """The laws of jobs. After a restore of etcd what was known of answered jobs is lost with it."""
 
-    def __init__(self, laws: "OperatorLaws") -> None:
+    def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
         self._world = laws.operator_world
         self._confirmed: set[str] = set()

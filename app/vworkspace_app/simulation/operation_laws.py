@@ -2,7 +2,7 @@
 
 import base64
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube_run.simulation.cluster import condition_of
+from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.instance_laws import BY_US
 from vworkspace_app.simulation.settled_laws import TERMINAL
 from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
@@ -19,9 +20,6 @@ from vworkspace_core.api.operation import BETWEEN_SYNCS, OperationType
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.conflicts import conflicting
 from vworkspace_core.operations.engines import engine_kinds
-
-if TYPE_CHECKING:
-    from vworkspace_app.simulation.laws import OperatorLaws
 
 _ONCE: Final = ("startedAt", "finishedAt")
 _APPROVED: Final = frozenset(
@@ -42,7 +40,7 @@ class _Running:
 class OperationLaws:
     """The laws of Operations."""
 
-    def __init__(self, laws: "OperatorLaws") -> None:
+    def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
         self._check = laws.check
         self._lives: dict[str, Manifest] = {}

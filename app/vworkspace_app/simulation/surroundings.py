@@ -25,6 +25,8 @@ from vworkspace_fake.controlplane.sealing import Sealing, signing_key_of
 
 CHART: Final = "nextcloud"
 HOOK: Final = "db-migrate"
+PASSWORD: Final = "pass-77c1"
+"""A text in the values of every instance, which no output may show (RES-7)."""
 BROKEN: Final = "6.6.6"
 """The version that cannot be released."""
 APPROVAL_SECRET: Final = b"approvals-of-the-simulation"

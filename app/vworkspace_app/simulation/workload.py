@@ -14,13 +14,11 @@ from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.control_jobs import JobRequests
 from vworkspace_app.simulation.operation_requests import OperationRequests, engines_of
 from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.surroundings import BROKEN, CHART, GUESTS, furnish, open_namespace
+from vworkspace_app.simulation.surroundings import BROKEN, CHART, GUESTS, PASSWORD, furnish, open_namespace
 from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
-PASSWORD: Final = "pass-77c1"
-"""A text in the values of every instance, which no output may show (RES-7)."""
 GITOPS: Final = "gitops-tool"
 """The field manager of a GitOps tool."""
 _TAKE_OVER: Final = "kubectl label secrets "

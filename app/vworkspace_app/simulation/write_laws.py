@@ -1,6 +1,6 @@
 """The laws of every write of a replica of the operator: who may write what, and what a request must name."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE, OCI_REPOSITORY
@@ -10,12 +10,11 @@ from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.settings.table import shard_in
+from vworkspace_app.simulation.checks import OperatorChecks
+from vworkspace_app.simulation.instance_laws import InstanceLaws
 from vworkspace_app.simulation.world import OWN_NAMESPACE
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-
-if TYPE_CHECKING:
-    from vworkspace_app.simulation.laws import OperatorLaws
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
@@ -23,8 +22,9 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 class WriteLaws:
     """The laws of writes."""
 
-    def __init__(self, laws: "OperatorLaws") -> None:
+    def __init__(self, laws: OperatorChecks, instances: InstanceLaws) -> None:
         self._laws = laws
+        self._instances = instances
         self._world = laws.operator_world
         self._shards = {replica.name: shard_in(replica.settings) for replica in self._world.operators}
         self._world.on_write.append(self._wrote)
@@ -58,7 +58,7 @@ class WriteLaws:
     def _check_delete(self, write: ObservedWrite) -> None:
         """Check that a delete hits nothing that a living instance uses."""
         request = write.request
-        owner = self._laws.instances.owner_of(str(get_path(request.body, "preconditions", "uid") or ""))
+        owner = self._instances.owner_of(str(get_path(request.body, "preconditions", "uid") or ""))
         if write.error is None and owner:
             used = self._is_used(request, owner)
             told = f"the instance {owner} lives and uses it"

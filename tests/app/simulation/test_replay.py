@@ -27,7 +27,7 @@ from vworkspace_app.simulation.history import RunHistory, RunRecorder
 from vworkspace_app.simulation.run import perform
 from vworkspace_app.simulation.run_trace import trace_of
 from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.workload import PASSWORD
+from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_core.overview.trace import Moment
 from vworkspace_core.overview.trace_differences import differences
 
