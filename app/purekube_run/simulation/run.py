@@ -68,7 +68,7 @@ class Simulation(Generic[W, L]):
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards
         incidents = sorted(each for name in faults for each in self._incidents(random, seed, name, seconds, processes))
-        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards)
+        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
         """Yield the incidents of a fault; one with several forms takes these in turn, over the seeds too."""
