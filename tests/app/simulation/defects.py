@@ -57,7 +57,7 @@ class Defect:
     shards: int = 1
 
 
-def decided(change: Callable[[Any, Decision], Decision]) -> Patch:
+def deciding(change: Callable[[Any, Decision], Decision]) -> Patch:
     """Change every decision about an instance."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,11 @@ def decided(change: Callable[[Any, Decision], Decision]) -> Patch:
         monkeypatch.setattr(instances, "reconcile", defective)
 
     return patch
+
+
+def decided(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Decision], Decision]) -> None:
+    """Change every decision about an instance, in one test."""
+    deciding(change)(monkeypatch)
 
 
 def with_condition(source: Any, decision: Decision, **fields: Any) -> Decision:
@@ -243,30 +248,30 @@ def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
 
 DEFECTS = {
     "Ready before Flux confirmed": Defect(
-        decided(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady")),
+        deciding(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady")),
         _laws(("REC-7", "Ready only when Flux confirmed")),
     ),
     "Ready for an older generation": Defect(
-        decided(_older_generation), _laws(("REC-7", "Ready only when Flux confirmed"))
+        deciding(_older_generation), _laws(("REC-7", "Ready only when Flux confirmed"))
     ),
     "forgets the finalizer": Defect(
-        decided(_without_finalizer), _laws(("RES-5", "the finalizer precedes the first child"))
+        deciding(_without_finalizer), _laws(("RES-5", "the finalizer precedes the first child"))
     ),
     "releases the finalizer too early": Defect(
-        decided(_released_early), _laws(("REC-10", "the finalizer outlives the release"))
+        deciding(_released_early), _laws(("REC-10", "the finalizer outlives the release"))
     ),
     "copies a secret into a status": Defect(
-        decided(lambda source, decision: with_condition(source, decision, message=f"with {PASSWORD}")),
+        deciding(lambda source, decision: with_condition(source, decision, message=f"with {PASSWORD}")),
         _laws(("RES-7", "no secret in a status"), ("RES-7", "no secret in a log")),
     ),
     "removes an annotation of others": Defect(
-        decided(lambda source, decision: attrs.evolve(decision, annotations={NOTE: None})),
+        deciding(lambda source, decision: attrs.evolve(decision, annotations={NOTE: None})),
         _laws(("REC-8", "annotations of others stay")),
     ),
     "writes when nothing changed": Defect(
-        decided(_restless), _laws(("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop"))
+        deciding(_restless), _laws(("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop"))
     ),
-    "never prunes": Defect(decided(_never_pruned), _laws(("REC-14", "an older source goes"))),
+    "never prunes": Defect(deciding(_never_pruned), _laws(("REC-14", "an older source goes"))),
     "forces ownership": Defect(_forced, _laws(("REC-8", "nothing is forced"))),
     "ignores uids": Defect(_without_uids, _laws(("REC-10", "a delete names the uid"))),
     "ignores 409": Defect(_without_versions, _laws(("REC-6", "a write names its version"))),
@@ -318,7 +323,7 @@ QUICKLY_FOUND = (
     "writes when nothing changed",
 )
 """Defects that the life of one instance without faults shows."""
-SEEDS = Path(__file__).parents[2] / "seeds"
+SEEDS = Path(__file__).parents[2] / "seeds" / "defects"
 """The folder of saved runs."""
 
 
@@ -366,7 +371,7 @@ def main(names: list[str]) -> int:
             found = search(DEFECTS[name])
         missed += found is None or found.steps > MOST_STEPS
         if found is not None:
-            SEEDS.mkdir(exist_ok=True)
+            SEEDS.mkdir(parents=True, exist_ok=True)
             text = script_text(found.outcome.script, attrs.asdict(found.outcome.broken[0]))
             (SEEDS / f"{slug(name)}.json").write_text(text)
         law = f'{found.law[0]} "{found.law[1]}"' if found else "NOT FOUND"

@@ -22,7 +22,8 @@ from purekube_http import KubeApiClient, load_config
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.script import Act, SimulationScript
-from tests.app.simulation.test_simulation import LIFE, decided, with_condition
+from tests.app.simulation.defects import decided, with_condition
+from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
 from tests.support.server_thread import served, wall_clock
@@ -34,7 +35,8 @@ from vworkspace_app.simulation.recording_file import is_recording, read_recordin
 from vworkspace_app.simulation.recording_replay import ReplayedRecording, replayed
 from vworkspace_app.simulation.run import perform
 from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.workload import PASSWORD, instance
+from vworkspace_app.simulation.surroundings import PASSWORD
+from vworkspace_app.simulation.workload import instance
 from vworkspace_app.simulation.world import UNHURRIED
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE

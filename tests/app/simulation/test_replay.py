@@ -103,8 +103,9 @@ def test_a_difference_names_what_appeared_and_changed(history: RunHistory) -> No
 
 def test_a_broken_law_is_marked_on_the_line_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIM-3: in the terminal, at its moment, and for the page."""
-    decided(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady"))(
-        monkeypatch
+    decided(
+        monkeypatch,
+        lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady"),
     )
     history = recorded(SimulationScript(7, 1, 60.0, LIFE))
     trace = trace_of(history, "run")

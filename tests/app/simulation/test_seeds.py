@@ -11,10 +11,10 @@ import pytest
 from purekube.controller.decision import Decision, Finalizer
 from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.shrinking import shrink
-from tests.app.simulation.test_simulation import decided, with_condition
+from tests.app.simulation.defects import decided, with_condition
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform, read_script
-from vworkspace_app.simulation.workload import PASSWORD
+from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_core.jobs.store import KubeJobStore
 
 SEEDS: Final = sorted((Path(__file__).parents[2] / "seeds").glob("broken-*.json"))
