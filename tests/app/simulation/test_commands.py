@@ -9,7 +9,7 @@ import pytest
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
-from tests.app.simulation.test_simulation import decided, with_condition
+from tests.app.simulation.defects import decided, with_condition
 from vworkspace_app.commands.replaying import ReplayRequest, replay
 from vworkspace_app.commands.simulate import SimulateRequest, faults_named, simulate
 from vworkspace_app.simulation.faults import FAULTS
