@@ -20,6 +20,8 @@ from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Requeue, RequeuePace
 from purekube_run.controller.observer import Reconciled
+from purekube_run.controller.worker_pool import WorkerPool
+from purekube_run.simulation.extension_replica import ExtensionReplica
 from purekube_run.simulation.extension_world import ExtensionWorld
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.world import World
@@ -158,8 +160,8 @@ class RunRecorder:
         self._add(replica, str(decision), decision)
 
     def _add(self, actor: str, text: str, decision: RunDecision | None = None, *, is_broken: bool = False) -> None:
-        operators = (replica for replica in self.world.replicas if isinstance(replica, OperatorReplica))
-        replicas = tuple(map(state_of, operators))
+        processes = (each for each in self.world.replicas if isinstance(each, OperatorReplica | ExtensionReplica))
+        replicas = tuple(map(state_of, processes))
         if replicas != self._replicas:
             self._replicas = replicas  # equal states are kept once
         changes = self.history.objects.count
@@ -183,22 +185,24 @@ def _next_look(requeue: Requeue) -> str:
     return " ".join(part for part in (requeue.pace.name.lower(), when) if part)
 
 
-def state_of(replica: OperatorReplica) -> ReplicaState:
+def state_of(replica: OperatorReplica | ExtensionReplica) -> ReplicaState:
     """Return the state inside of a replica."""
     if not replica.is_running:
         return ReplicaState(replica.name, "ended")
     if replica.manager is None:
         return ReplicaState(replica.name, "starting")
+    if isinstance(replica, ExtensionReplica):
+        return ReplicaState(replica.name, "runs", tuple(_queue(replica.manager.worker_pools)))
     components = replica.manager.components
     leads = any(is_leading for _, is_leading in components.leases())
     condition = "leads" if leads else "stands by"
     return ReplicaState(
-        replica.name, condition, tuple(_queue(components)), tuple(_jobs(components)), _outbox(components)
+        replica.name, condition, tuple(_queue(components.worker_pools)), tuple(_jobs(components)), _outbox(components)
     )
 
 
-def _queue(components: Components) -> Iterator[tuple[str, ...]]:
-    for controller, pool in components.worker_pools.items():
+def _queue(pools: Mapping[str, WorkerPool]) -> Iterator[tuple[str, ...]]:
+    for controller, pool in pools.items():
         for ref, state, at in pool.queued():
             yield f"{controller}: {ref}", state, clock(at)
 

@@ -10,7 +10,7 @@ from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube_run.simulation.laws import clock
 from vworkspace_app.simulation.history import ObjectHistory, RunHistory, RunMoment
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
+from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.jobs.store.codec import CorruptSecret, Head, read_record
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
@@ -94,7 +94,7 @@ def _subject(moment: RunMoment, decided: Mapping[ObjectRef, int]) -> ObjectRef |
 
 def _graph(subject: ObjectRef | None, objects: Mapping[ObjectRef, Manifest]) -> ObjectGraph:
     manifest = None if subject is None else objects.get(subject)
-    if subject is None or manifest is None or subject.kind not in (APPLICATION_INSTANCE, OPERATION):
+    if subject is None or manifest is None or subject.kind == CLUSTER:
         return ObjectGraph((), ())
     below = {ref: live for ref, live in objects.items() if ref.namespace == subject.namespace}
     return graph_of_tree(tree_of(subject.kind, manifest, below), origin_of(manifest))

@@ -147,7 +147,7 @@ def tear_down(
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
-        return Decision(finalizer=Finalizer.REMOVE)
+        return Decision(finalizer=Finalizer.REMOVE, row="nothing is left")
     annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
     decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
     desired = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
@@ -174,7 +174,7 @@ def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, no
         desired, fields = _hidden_teardown(composite, observed), present_fields(composite, parent)
         return with_status(Decision(), composite, parent, observed, desired, fields, now)
     if not owned:
-        return Decision(finalizer=Finalizer.REMOVE)
+        return Decision(finalizer=Finalizer.REMOVE, row="nothing is left")
     patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
     return Decision(patches=patches, requeue=Requeue.BACKOFF if failed else Requeue.NO, only_if_current=True)
 
@@ -206,6 +206,7 @@ def with_status(
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, wanted))
     if observed.hidden_kinds:
         decision = attrs.evolve(decision, requeue=decision.requeue.no_later_than(REFUSED_SECONDS))
+    decision = attrs.evolve(decision, row=_row(wanted))
     minor = _minor(composite, live, wanted)
     change = status_change(live, wanted, fields, now, minor=minor, write_condition=condition_as_written)
     if change is None:
@@ -214,6 +215,11 @@ def with_status(
     if wait > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
     return change.added_to(decision, _events(composite, parent, change.transitions))
+
+
+def _row(wanted: Iterable[DesiredCondition]) -> str:
+    """Return what was decided about Ready, for people."""
+    return next((f"Ready={each.status}/{each.reason}" for each in wanted if each.type == "Ready"), "")
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:

@@ -24,7 +24,7 @@ from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.drawing import TracePage
 from vworkspace_app.page.site import Site
 from vworkspace_app.simulation.history import RunHistory, RunRecorder
-from vworkspace_app.simulation.run import perform
+from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.run_trace import trace_of
 from vworkspace_app.simulation.script import Do
 from vworkspace_app.simulation.surroundings import PASSWORD
@@ -87,6 +87,23 @@ def test_every_decision_names_the_row_that_decided(history: RunHistory) -> None:
     assert rows_of_app[:3] == ["REC-5 row 1 Pending", "REC-5 row 8 Installing", "REC-5 row 5 Ready"]
     assert "REC-5 row 8 Upgrading" in rows_of_app
     assert [decision for decision in decisions if decision and decision.effects and not decision.row] == []
+
+
+def test_a_run_of_a_box_shows_its_objects_its_queue_and_its_decisions() -> None:
+    """SIM-3: a user's box is replayed as the operator is; the row says what was decided about Ready."""
+    box = str(Path(__file__).parents[3] / "examples" / "boxes" / "webapp.yaml")
+    script = attrs.evolve(SimulationScript(3, 1, 300.0), boxes=(box,))
+    history = recorded(drawn(script, 1, ()))
+    moments = trace_of(history, "run").moments
+    number = next(
+        at for at in history.decisions() if (made := history.moments[at].decision) and "apply Deployment" in str(made)
+    )
+    moment = moments[number]
+    (row,) = {cells[1] for cells in rows(moment, "Last decisions").values()}
+    assert row.startswith("Ready=")
+    assert any(name.startswith("Deployment ") for name in rows(moment, "Objects"))
+    assert rows(moment, "Replicas") != {}
+    assert any(rows(each, "Queue") for each in moments)
 
 
 def test_a_difference_names_what_appeared_and_changed(history: RunHistory) -> None:
