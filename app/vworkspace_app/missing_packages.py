@@ -49,7 +49,7 @@ GROUPS: Final = {
         "init": "files to begin an operator with: a reconciler in Python, or a box",
         "box": "operators from files: check, run, plan, test, convert",
         "controllers": "reconcilers and watchers in Python: list, run, and print what they need",
-        "conformance": "examines a control plane of yours",
+        "conformance": "examines an operator or a control plane, whoever wrote it",
         "simulate": "the operator with its whole world under virtual time, with faults and laws",
     },
     "Serve": {

@@ -2,11 +2,15 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import attrs
+
+from purekube_run.examination.operator_process import OperatorCommand
+from vworkspace_app.examination.clauses import UNSEEN, Profile
+from vworkspace_app.examination.run import ExaminationRequest
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "docs" / "spec"
@@ -80,18 +84,79 @@ def proofs_of(code: str) -> list[str]:
     )
 
 
+LAW = re.compile(r'(?:\.check\(|yield )\s*"([A-Z]+-\d+)",\s*"([^"]+)"')
+IMPORT = re.compile(r"^(?:from|import) (tests[\w.]*)(?: import ([\w, ]+))?", re.MULTILINE)
+
+
+@cache
+def laws() -> Mapping[str, Sequence[str]]:
+    """Return the laws of `simulate` by clause."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "app" / "vworkspace_app" / "simulation").glob("*.py")):
+        for code, law in LAW.findall(path.read_text(encoding="utf-8")):
+            found[code] += [law] * (law not in found[code])
+    return found
+
+
+@cache
+def checks() -> Mapping[str, Sequence[str]]:
+    """Return the checks of `conformance operator` by clause; for a clause without one, why it has none."""
+    found = {code: [f"none: {reason}"] for code, reason in UNSEEN.items()}
+    for check in ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks:
+        found.setdefault(check.clause, []).append(check.sentence)
+    return found
+
+
+@cache
+def _imported(module: Path) -> frozenset[Path]:
+    """Return the modules of `tests` that a module imports, itself included, transitively."""
+    seen, due = {module}, [module]
+    while due:
+        for name, parts in IMPORT.findall(due.pop().read_text(encoding="utf-8")):
+            places = [name, *(f"{name}.{part.strip()}" for part in parts.split(","))]
+            fresh = {file for place in places if (file := ROOT / f"{place.replace('.', '/')}.py").is_file()} - seen
+            seen |= fresh
+            due += fresh
+    return frozenset(seen)
+
+
+def servers_of(paths: Sequence[str]) -> Sequence[str]:
+    """Return on which servers test modules show a clause, from the least to the most real."""
+    found = set()
+    for path in paths:
+        reached = _imported(ROOT / path)
+        found.add("pure" if path.split("/")[1] in ("property", "unit") else "embedded")
+        if any("real_assets" in module.read_text(encoding="utf-8") for module in reached):
+            found.add("kube-apiserver")
+        if path.startswith("tests/cluster/"):
+            found.add("real controllers")
+    return [server for server in ("pure", "embedded", "kube-apiserver", "real controllers") if server in found]
+
+
 def page() -> str:
-    """Return the text of `docs/spec/proofs.md` on the site."""
+    """Return the text of `docs/spec/proofs.md` on the site (CONF-3)."""
     lines = [
         "# Proofs",
         "",
-        "Generated for the site: which tests name each clause. A test names a clause in its name or in the",
-        'docstring of itself or of its module. Run those of one clause with `make test PYTEST_ARGS="FILE…"`.',
+        "Generated for the site. Tests name a clause in their name or in the docstring of themselves or of their",
+        'module; run those of one clause with `make test PYTEST_ARGS="FILE…"`. Servers: pure tests need none; the',
+        "others use the embedded API server, a kube-apiserver where one is given, or real controllers.",
         "",
-        "| clause | proved by |",
-        "|---|---|",
+        "| clause | proved by | servers |",
+        "|---|---|---|",
     ]
     for clause in clauses().values():
-        links = ", ".join(f"[{Path(path).stem}](../../{path})" for path in proofs_of(clause.code))
-        lines.append(f"| [{clause.code}]({clause.page}{clause.anchor}) | {links} |")
-    return "\n".join(lines) + "\n"
+        paths = proofs_of(clause.code)
+        links = ", ".join(f"[{Path(path).stem}](../../{path})" for path in paths)
+        lines.append(f"| [{clause.code}]({clause.page}{clause.anchor}) | {links} | {', '.join(servers_of(paths))} |")
+    lines += ["", "## Laws and checks", ""]
+    lines += [
+        "Laws are checked by `simulate` at each step, checks are tried by `conformance operator` on any operator.",
+        "",
+    ]
+    for clause in clauses().values():
+        entries = [f"* law: {law}" for law in laws().get(clause.code, ())]
+        entries += [f"* check: {check}" for check in checks().get(clause.code, ())]
+        if entries:
+            lines += [f"### [{clause.code}]({clause.page}{clause.anchor}) {clause.title}", "", *entries, ""]
+    return "\n".join(lines).rstrip() + "\n"

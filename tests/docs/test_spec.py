@@ -19,10 +19,24 @@ def test_every_clause_is_named_by_a_test(code: str) -> None:
 
 
 def test_the_page_of_proofs_on_the_site_has_a_row_with_tests_for_every_clause() -> None:
-    rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \| (.+) \|$", page(), re.MULTILINE)
+    rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \| (.+) \| (.+) \|$", page(), re.MULTILINE)
 
-    assert [code for code, _ in rows] == list(clauses())
-    assert all("](../../tests/" in tests for _, tests in rows)
+    assert [code for code, _, _ in rows] == list(clauses())
+    assert all("](../../tests/" in tests for _, tests, _ in rows)
+
+
+def test_the_page_of_proofs_names_the_laws_the_checks_and_the_servers_of_a_clause() -> None:
+    """CONF-3."""
+    text = page()
+    part = text.split("### [REC-7]", 1)[1].split("###", 1)[0]
+
+    assert "* law: observedGeneration does not fall" in part
+    assert "* check: Ready=True waits for Flux to confirm this generation" in part
+    row = next(line for line in text.splitlines() if line.startswith("| [REC-4]"))
+    assert row.endswith("| pure, embedded, kube-apiserver |")
+    assert (
+        "* check: none: it is about the simulation: `simulate`" in text.split("### [RUN-10]", 1)[1].split("###", 1)[0]
+    )
 
 
 def test_every_page_of_the_specification_leads_to_the_proofs() -> None:

@@ -73,7 +73,12 @@ _OF_GROUPS: Final = {
         "forget": "uninstall:forget_objects",
     },
     "versions": {"list": "versions:list_versions", "migrate": "versions:migrate_versions"},
-    "conformance": {"control-plane": "conformance:examine_control_plane"},
+    "conformance": {
+        "control-plane": "conformance:examine_control_plane",
+        "operator": "conformance_operator:examine_operator",
+        "controller": "conformance_controller:examine_controller",
+        "list": "conformance_operator:list_checks",
+    },
     "init": {"box": "box_init:init", "reconciler": "init_reconciler:reconciler"},
 }
 
@@ -81,7 +86,7 @@ _ABOUT_GROUPS: Final = {
     "box": "Operators from a file: check them, show them, begin one, convert those of others.",
     "controllers": "Reconcilers and watchers in Python: list, run, and print what they need.",
     "versions": "In which versions objects are stored, and moving them to the storage version.",
-    "conformance": "Examine a server that somebody else runs; needs pytest.",
+    "conformance": "Examine an operator, a controller of any kind, or a control plane.",
     "init": "Begin an operator: a reconciler in Python, or a box.",
 }
 

@@ -1,0 +1,88 @@
+"""Requests of another client, sent on to the API server of a kubeconfig with its address and credentials.
+
+Nothing is decoded: method, path, headers and body pass as they came, and so does the answer.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import aiohttp
+import attrs
+from lightkube.config.kubeconfig import SingleConfig
+
+from purekube_http.authorization import MAX_AGE
+from purekube_http.transport import ConnectionPool
+
+_PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
+"""The headers of a request that an API server acts on or records, except its media type and credentials."""
+
+
+class NoAnswer(Exception):
+    """The API server gave no answer, or broke off."""
+
+
+@attrs.frozen(eq=False)
+class ForwardedAnswer:
+    """An answer whose body is still to be read. `close` ends its connection."""
+
+    _response: aiohttp.ClientResponse
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, with names in lower case, except those about the connection and the encoding of the body."""
+        known = ("content-type", "retry-after", "warning", "audit-id")
+        return {name.lower(): value for name, value in self._response.headers.items() if name.lower() in known}
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes. Raises NoAnswer when it breaks off."""
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise NoAnswer(type(error).__name__) from error
+
+    async def body(self) -> bytes:
+        """Return the whole body. Raises NoAnswer."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    def close(self) -> None:
+        """Close the connection, also in the middle of the body."""
+        self._response.close()
+
+
+class Forwarder:
+    """A way to the API server of `config` for requests of other clients."""
+
+    def __init__(self, config: SingleConfig) -> None:
+        self._pool = ConnectionPool(
+            config,
+            connections=0,
+            keep=True,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10.0),
+            credential_max_age=MAX_AGE,
+            observe=lambda method, code, seconds: None,
+            before_write=lambda: None,
+        )
+
+    async def open(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
+        """Send a request; `headers` have names in lower case. Raises NoAnswer."""
+        try:
+            response = await self._pool.send(
+                method,
+                target,
+                body=body or None,
+                media_type=headers.get("content-type", "application/json"),
+                headers={name: headers[name] for name in _PASSED_ON if name in headers},
+            )
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise NoAnswer(type(error).__name__) from error
+        return ForwardedAnswer(response)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()

@@ -1,0 +1,193 @@
+"""The record of every request that operators under examination send, with its meaning and its answer."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import anyio
+import attrs
+import yaml
+
+from kubelab.http.app import ResourcePath, parse_path
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+
+_APPLY: Final = "application/apply-patch"
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ASKING: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
+"""Groups whose objects are questions: to create one changes nothing."""
+
+
+@attrs.define(eq=False)
+class Call:
+    """One request and its answer. `at` counts seconds from the start of the examination; status 0 is no answer."""
+
+    number: int
+    at: float
+    process: int
+    method: str
+    path: ResourcePath
+    query: Mapping[str, str]
+    agent: str
+    content_type: str
+    body: Any = attrs.field(repr=False)
+    status: int = 0
+    answer: Any = attrs.field(default=None, repr=False)
+    disturbed: str = ""
+    """The fault that met the request, if any."""
+
+    @property
+    def verb(self) -> str:
+        """The verb, as audit logs of Kubernetes have it, with `apply` for server-side apply."""
+        if self.method in ("GET", "HEAD"):
+            watches = self.query.get("watch") in ("true", "1")
+            return "get" if self.path.name else "watch" if watches else "list"
+        if self.method == "PATCH" and self.content_type.startswith(_APPLY):
+            return "apply"
+        return _VERBS.get(self.method, self.method.lower())
+
+    @property
+    def writes(self) -> bool:
+        """True if the request may change an object: it is a write, no dry run, and no question such as a review."""
+        return self.method not in ("GET", "HEAD") and not self.query.get("dryRun") and self.path.group not in _ASKING
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the API server accepted it."""
+        return 200 <= self.status < 300
+
+    @property
+    def created(self) -> bool:
+        """True if it made a new object."""
+        return self.writes and self.status == 201
+
+    @property
+    def manager(self) -> str:
+        """The field manager."""
+        return self.query.get("fieldManager") or self.agent.partition("/")[0]
+
+    @property
+    def forces(self) -> bool:
+        """True for a server-side apply that takes fields from other managers."""
+        return self.query.get("force", "").lower() in ("true", "1")
+
+    @property
+    def name(self) -> str:
+        """The name of its object; for a create the one in the body or the answer."""
+        names = (self.path.name, *(str(get_path(each, "metadata", "name") or "") for each in (self.body, self.answer)))
+        return next(filter(None, names), "")
+
+    def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
+        """Return whether it is about an object; with `subresource` only if it is about that part ("": the object)."""
+        same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
+        return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)
+
+    def is_of(self, *kinds: Kind) -> bool:
+        """Return whether it is about an object of one of these kinds."""
+        return any((self.path.group, self.path.plural) == (kind.group, kind.plural) for kind in kinds)
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.path.namespace, self.name) if part)
+        part = f"{self.path.plural}/{self.path.subresource}" if self.path.subresource else self.path.plural
+        marks = f" forced by {self.manager}" if self.forces else ""
+        why = f" ({self.disturbed})" if self.disturbed else ""
+        return (
+            f"request {self.number} at {self.at:.1f} s: {self.verb} {part} {where}{marks} -> {self.status or '-'}{why}"
+        )
+
+
+Where: TypeAlias = Callable[[Call], bool]
+"""A test of a request."""
+
+
+class Audit:
+    """Every request of every process under examination, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.calls: list[Call] = []
+        self._news = anyio.Event()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the examination began."""
+        return time.monotonic() - self._began
+
+    @property
+    def number(self) -> int:
+        """The number of the last request."""
+        return len(self.calls)
+
+    def begin(
+        self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Call | None:
+        """Record a request; None for one that is about no resource (discovery, the version)."""
+        parsed = parse_path(path)
+        if parsed is None or not parsed.plural:
+            return None
+        content_type = headers.get("content-type", "")
+        call = Call(
+            self.number + 1,
+            self.seconds,
+            process,
+            method,
+            parsed,
+            query,
+            headers.get("user-agent", ""),
+            content_type,
+            _decoded(body, content_type),
+        )
+        self.calls.append(call)
+        self._tell()
+        return call
+
+    def answered(self, call: Call | None, status: int, body: bytes) -> None:
+        """Record the answer to a request; `body` is empty for watches."""
+        if call is not None:
+            call.status = status
+            call.answer = _decoded(body, "application/json") if call.writes else None
+            self._tell()
+
+    def where(self, test: Where, since: int = 0) -> Iterator[Call]:
+        """Yield the requests after number `since` that pass the test."""
+        return (call for call in self.calls[since:] if test(call))
+
+    def first(self, test: Where, since: int = 0) -> Call | None:
+        """Return the first request after number `since` that passes the test."""
+        return next(self.where(test, since), None)
+
+    async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
+        """Return the first request that passes the test, as soon as there is one; None after `seconds`."""
+        with anyio.move_on_after(seconds):
+            while (call := self.first(test, since)) is None:
+                await self._news.wait()
+            return call
+        return None
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+
+def _decoded(body: bytes, content_type: str) -> Any:
+    """Return the body as data; None if it is neither JSON nor YAML."""
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        if not content_type.startswith(_APPLY):
+            return None
+    try:
+        return yaml.safe_load(body)
+    except yaml.YAMLError:
+        return None
+
+
+def managers_of(live: Manifest) -> Mapping[str, list[Any]]:
+    """Return the entries of an object's managedFields by manager."""
+    entries: Any = get_path(live, "metadata", "managedFields") or ()
+    found: dict[str, list[Any]] = {}
+    for entry in entries:
+        found.setdefault(str(entry.get("manager", "")), []).append(entry)
+    return found

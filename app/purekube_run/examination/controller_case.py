@@ -1,0 +1,160 @@
+"""One run of a check of a controller: the kind's sample object, and what the controller did for it."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import anyio
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube_run.examination.audit import Call
+from purekube_run.examination.examination import HUMAN, Case, Examination, shown
+from purekube_run.examination.verdicts import Broken, Check, NotTried
+
+NEEDS: Final[Mapping[str, str]] = {
+    "edited": "--edited, the sample after an edit of its spec",
+    "status": "a status subresource of the kind",
+}
+"""The things that checks may need, in the words of the list."""
+
+APART: Final = frozenset({"events", "leases"})
+"""Plurals of objects whose writes are not part of the work."""
+
+
+@attrs.frozen
+class Subject:
+    """The kind under examination, a sample, and its spec after an edit (None: not given)."""
+
+    kind: Kind
+    sample: Manifest
+    edited: Mapping[str, Any] | None = None
+
+
+class ControllerCase(Case):
+    """A check of one object of the kind."""
+
+    def __init__(self, examination: Examination, check: Check[Any]) -> None:
+        super().__init__(examination, check)
+        subject = examination.played["subject"]
+        assert isinstance(subject, Subject)
+        self.subject = subject
+        self.ref = ObjectRef(subject.kind, self.namespace if subject.kind.namespaced else None, self._name())
+        self.uid = ""
+
+    def _name(self) -> str:
+        name = str(get_path(self.subject.sample, "metadata", "name") or "sample")
+        return name if self.subject.kind.namespaced else f"{name}-{self.namespace[-6:]}"
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        for manifest in self.examination.played.get("further", ()):
+            meta = {**manifest["metadata"], "namespace": self.namespace}
+            kind = self.examination.played["kinds"][manifest["apiVersion"], manifest["kind"]]
+            await self.apply({**manifest, "metadata": meta}, kind)
+        return self
+
+    async def clean(self) -> None:
+        """Delete the object, where its namespace does not take it."""
+        await self.delete(self.ref)
+
+    # --- the object --------------------------------------------------------------------------------------------------
+
+    async def create(self) -> Manifest:
+        """Create the sample as a person does."""
+        manifest = copy.deepcopy(dict(self.subject.sample))
+        where = {"name": self.ref.name, **({"namespace": self.namespace} if self.ref.kind.namespaced else {})}
+        manifest["metadata"] = {**manifest.get("metadata", {}), **where}
+        made = await self.api.create(manifest, kind=self.ref.kind, field_manager=HUMAN)
+        self.uid = str(get_path(made, "metadata", "uid"))
+        return made
+
+    async def managed(self) -> Manifest:
+        """Create the sample and wait until the controller has done something and come to rest. Raises NotTried."""
+        await self.create()
+        await self.worked()
+        await self.settled()
+        return await self.live()
+
+    async def worked(self) -> None:
+        """Wait for the first write of the controller. Raises NotTried, as `progress` judges this."""
+
+        async def wrote() -> bool:
+            return bool(self.work())
+
+        await self.first("a write of the controller", wrote)
+
+    async def live(self) -> Manifest:
+        """Return the object. Raises NotTried if it is gone."""
+        live = await self.get(self.ref)
+        if live is None:
+            raise NotTried("its stimulus did not come about: the object is gone")
+        return live
+
+    async def edit_spec(self) -> int:
+        """Edit the object's spec; return its new generation."""
+        change = {"spec": self.subject.edited}
+        return int(get_path(await self.edit(self.ref, change), "metadata", "generation") or 0)
+
+    # --- the work ----------------------------------------------------------------------------------------------------
+
+    def work(self, since: int | None = None) -> list[Call]:
+        """Return the controller's accepted writes about the object or in its namespace, without Events and Leases."""
+        number = self.since if since is None else since
+        return [call for call in self.audit.where(self.is_work, number) if call.succeeded]
+
+    def tries(self, since: int | None = None) -> list[Call]:
+        """Return the same with the writes that were refused."""
+        return list(self.audit.where(self.is_work, self.since if since is None else since))
+
+    def is_work(self, call: Call) -> bool:
+        """Return whether a request is a write about the object or in its namespace, and no Event or Lease."""
+        if not call.writes or call.path.plural in APART:
+            return False
+        return call.concerns(self.ref) or call.path.namespace == self.namespace
+
+    def made(self, since: int | None = None) -> list[Call]:
+        """Return the writes by which the controller made an object."""
+        return [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
+
+    def made_refs(self) -> Mapping[ObjectRef, Call]:
+        """Return what the controller made."""
+        return {ref_of_call(call): call for call in self.made()}
+
+    async def settled(self, seconds: float | None = None) -> int:
+        """Wait until the controller writes no more; return the number of the last request. Raises Broken."""
+        rest = self.quiet if seconds is None else seconds
+        with anyio.move_on_after(3 * self.patience + rest):
+            while True:
+                number, before = self.audit.number, len(self.tries())
+                await anyio.sleep(rest)
+                if len(self.tries()) == before:
+                    return number
+        raise Broken(f"still writing after {3 * self.patience:g} s", *self.tries()[-3:])
+
+    async def gone(self, what: str) -> None:
+        """Wait until the object is gone. Raises Broken."""
+
+        async def look() -> bool:
+            return await self.get(self.ref) is None
+
+        await self.until(what, look)
+
+    async def told(self) -> list[str]:
+        """Return the object as it is, and the controller's last requests."""
+        return [shown(await self.get(self.ref)), *map(str, self.tries()[-2:])]
+
+
+def ref_of_call(call: Call) -> ObjectRef:
+    """Return the object that a write is about."""
+    path = call.path
+    name = str(get_path(call.answer or {}, "kind") or path.plural)
+    kind = Kind(path.group, path.version, name, path.plural, namespaced=path.namespace is not None)
+    return ObjectRef(kind, path.namespace, call.name)
+
+
+def edited_spec(sample: Manifest, edited: Manifest) -> Mapping[str, Any]:
+    """Return the merge patch that makes the spec of `edited` of that of `sample`."""
+    before: Any = sample.get("spec") or {}
+    after: Any = edited.get("spec") or {}
+    return {**after, **dict.fromkeys(set(before) - set(after))}

@@ -1,0 +1,397 @@
+"""An examination: an API server, a proxy before it, an operator that talks through it, and checks.
+
+Checks that need no operator of their own share one process, and run at the same time, in namespaces of their own.
+"""
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+import anyio
+import attrs
+import yaml
+from anyio.abc import TaskGroup
+
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.http.serving import kubeconfig
+from purekube.apimachinery.errors import NotFound, OperatorError, unwrap_group
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import NAMESPACE
+from purekube.ports import PatchType, Propagation
+from purekube_http import KubeApiClient, load_config
+from purekube_http.forwarding import Forwarder
+from purekube_run.examination.audit import Audit, Call, Where
+from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
+from purekube_run.examination.proxy import Fault, Proxy
+from purekube_run.examination.verdicts import Broken, Check, Finding, NotTried, Verdict
+from purekube_run.process.command_line import CommandError
+
+T = TypeVar("T")
+C = TypeVar("C", bound="Case")
+
+HUMAN: Final = "kubectl-edit"
+"""The field manager of the people that the examiner plays."""
+_LOOK: Final = 0.05
+_BESIDE: Final = 6
+_STARTS: Final = 60.0
+
+
+@attrs.define(eq=False)
+class Examination:
+    """The stage of all checks. `patience` is how many seconds an operator has for what it owes.
+
+    `primary` are the kinds that an operator has to watch before it counts as started.
+    """
+
+    api: KubeApiClient
+    group: TaskGroup
+    proxy: Proxy
+    command: OperatorCommand
+    primary: Kind
+    folder: Path
+    patience: float
+    values: Mapping[str, str] = attrs.field(factory=dict)
+    has: frozenset[str] = frozenset()
+    """The names of what checks may need, and is there."""
+    played: Mapping[str, Any] = attrs.field(factory=dict)
+    """The parts that the examiner plays for all checks, by name."""
+    keep: bool = False
+    server: str = ""
+    processes: list[OperatorProcess] = attrs.field(factory=list)
+    cleaning: int = 0
+    """The number of finished checks whose namespaces are still being removed."""
+
+    @property
+    def audit(self) -> Audit:
+        """The record of requests."""
+        return self.proxy.audit
+
+    @property
+    def operator(self) -> OperatorProcess:
+        """The process that started last."""
+        return self.processes[-1]
+
+    # --- the operator ------------------------------------------------------------------------------------------------
+
+    async def start(self, command: OperatorCommand | None = None) -> OperatorProcess:
+        """Start a process of the operator with a port of its own, and wait until it watches its kind."""
+        number, since = len(self.processes) + 1, self.audit.number
+        url = await self.group.start(self.proxy.serve, number)
+        path = self.folder / f"kubeconfig-{number}"
+        path.write_text(yaml.safe_dump(kubeconfig(url)), encoding="utf-8")
+        words = (command or self.command).words({**self.values, "kubeconfig": str(path)})
+        log = self.folder / f"operator-{number}.log"
+        process = OperatorProcess(number, words, {"KUBECONFIG": str(path)}, log)
+        self.processes.append(process)
+        self.proxy.on_kill = self._killed
+        await self.watching(process, since)
+        return process
+
+    async def watching(self, process: OperatorProcess, since: int) -> None:
+        """Wait until the process watches the primary kind. Raises CommandError if it ends, or never does."""
+        kind = self.primary
+
+        def watches(call: Call) -> bool:
+            return call.process == process.number and call.verb == "watch" and call.is_of(kind) and call.status == 200
+
+        with anyio.move_on_after(_STARTS):
+            while await self.audit.until(watches, 0.2, since) is None:
+                if process.status is not None:
+                    raise CommandError(f"the operator ended with status {process.status}:\n{process.last_lines}")
+            return
+        raise CommandError(f"the operator watches no {kind.plural} after {_STARTS:g} s:\n{process.last_lines}")
+
+    def end(self) -> None:
+        """Kill every process."""
+        for process in self.processes:
+            process.kill()
+
+    async def restart(self) -> OperatorProcess:
+        """Kill the process if it still runs, and start another."""
+        self._killed(self.operator.number)
+        return await self.start()
+
+    def _killed(self, number: int) -> None:
+        for process in self.processes:
+            if process.number == number:
+                process.kill()
+                self.proxy.hang_up(number)
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    async def run(
+        self, checks: Sequence[Check[C]], case: "Callable[[Examination, Check[C]], C]", tell: Callable[[Finding], None]
+    ) -> list[Finding]:
+        """Run checks and return their findings in the order of the checks. `tell` is called with each as it comes."""
+        findings: dict[Check[C], Finding] = {}
+        limit = anyio.Semaphore(_BESIDE)
+
+        async def run_one(check: Check[C]) -> None:
+            async with limit:
+                findings[check] = await self._finding(check, case)
+                tell(findings[check])
+
+        async with anyio.create_task_group() as group:
+            for check in [check for check in checks if not check.alone]:
+                group.start_soon(run_one, check)
+        for check in [check for check in checks if check.alone]:
+            await run_one(check)
+        with anyio.move_on_after(self.patience):
+            while self.cleaning:
+                await anyio.sleep(_LOOK)
+        return [findings[check] for check in checks]
+
+    async def _finding(self, check: Check[C], case: "Callable[[Examination, Check[C]], C]") -> Finding:
+        began = self.audit.seconds
+        message, evidence = "", tuple[str, ...]()
+        try:
+            message, evidence = await self._examined(check, case)
+            verdict = Verdict.PASS
+        except Broken as broken:
+            verdict, message, evidence = Verdict.FAIL, broken.message, broken.evidence
+        except NotTried as reason:
+            verdict, message = Verdict.NOT_TRIED, str(reason)
+        seconds = self.audit.seconds - began
+        return Finding(check.clause, check.sentence, verdict, message, evidence, seconds, check.name)
+
+    async def _examined(
+        self, check: Check[C], case: "Callable[[Examination, Check[C]], C]"
+    ) -> tuple[str, tuple[str, ...]]:
+        if missing := sorted(check.needs - self.has):
+            raise NotTried(f"needs {', '.join(missing)}")
+        if self.operator.status is not None:
+            await self.restart()
+        try:
+            async with case(self, check) as running:
+                await check.body(running)
+                return "", tuple(running.evidence)
+        except OperatorError as error:
+            raise NotTried(f"the examiner's own request was refused: {error.message}") from error
+        finally:
+            if check.alone:
+                self.operator.resume()
+
+
+class Case:
+    """One run of a check: a namespace, a hand that writes as people do, and what the operator did meanwhile."""
+
+    labels: ClassVar[Mapping[str, str]] = {}
+    """The labels of its namespaces."""
+
+    def __init__(self, examination: Examination, check: Check[Any]) -> None:
+        self.examination = examination
+        self.check = check
+        self.api = examination.api
+        self.audit = examination.audit
+        self.proxy = examination.proxy
+        self.namespace = f"examined-{secrets.token_hex(3)}"
+        self.since = self.audit.number
+        self.evidence: list[str] = []
+        self._namespaces: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        await self.make_namespace(self.namespace, self.labels)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        if not self.examination.keep:
+            self.examination.cleaning += 1
+            self.examination.group.start_soon(self._clean)
+
+    async def _clean(self) -> None:
+        """Remove the namespaces of the check, while others run."""
+        try:
+            for name in self._namespaces:
+                with suppress(OperatorError):
+                    await self.api.delete(ObjectRef(NAMESPACE, None, name))
+            await self.clean()
+        finally:
+            self.examination.cleaning -= 1
+
+    async def clean(self) -> None:
+        """Remove what goes with the namespaces; `examination` goes on meanwhile."""
+
+    @property
+    def patience(self) -> float:
+        """The seconds that the operator has for what it owes."""
+        return self.examination.patience
+
+    @property
+    def quiet(self) -> float:
+        """The seconds for which the examiner waits to see that something does not happen."""
+        return min(3.0, self.patience / 4)
+
+    # --- acting ------------------------------------------------------------------------------------------------------
+
+    async def make_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Make a namespace, which is deleted after the check unless the examination keeps everything."""
+        made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
+        await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
+        self._namespaces.append(name)
+
+    async def apply(self, manifest: Manifest, kind: Kind, manager: str = "gitops") -> ObjectRef:
+        """Apply an object as a GitOps tool does."""
+        await self.api.apply(manifest, kind=kind, field_manager=manager, force=True)
+        return ref_of(manifest, kind)
+
+    async def edit(self, ref: ObjectRef, change: Any, subresource: str = "", manager: str = HUMAN) -> Manifest:
+        """Edit an object as a person does, by a merge patch."""
+        return await self.api.patch(
+            ref, change, patch_type=PatchType.MERGE, field_manager=manager, subresource=subresource
+        )
+
+    async def delete(self, ref: ObjectRef, propagation: Propagation = Propagation.BACKGROUND) -> None:
+        """Delete an object as a person does."""
+        with suppress(NotFound):
+            await self.api.delete(ref, propagation=propagation)
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """Return an object as it is now; None if there is none."""
+        try:
+            return await self.api.get(ref)
+        except NotFound:
+            return None
+
+    async def objects(self, kind: Kind, namespace: str | None = None) -> Sequence[Manifest]:
+        """Return the objects of a kind in a namespace, by default that of the check."""
+        where = (namespace or self.namespace) if kind.namespaced else None
+        try:
+            return (await self.api.list(kind, namespace=where)).items
+        except OperatorError:
+            return ()
+
+    async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
+        """Return the first result of `look` that counts as true; None if there is none in time."""
+        with anyio.move_on_after(self.patience if seconds is None else seconds):
+            while True:
+                if result := await look():
+                    return result
+                await anyio.sleep(_LOOK)
+        return None
+
+    async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
+        """Return the first result of `look` that counts as true. Raises Broken if the operator does not cause it."""
+        if (result := await self.seen(look, seconds)) is None:
+            limit = self.patience if seconds is None else seconds
+            raise Broken(f"{what}: not within {limit:g} s", *await self.told())
+        assert result is not None
+        return result
+
+    async def first(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
+        """Return the first result of `look` that counts as true. Raises NotTried: the check itself needs it."""
+        if (result := await self.seen(look, seconds)) is None:
+            raise NotTried(f"its stimulus did not come about: {what}")
+        assert result is not None
+        return result
+
+    def met(self, fault: Fault) -> Callable[[], Awaitable[bool]]:
+        """Return the look at whether a fault has met a request."""
+
+        async def look() -> bool:
+            return bool(fault.hits)
+
+        return look
+
+    async def told(self) -> list[str]:
+        """Return further evidence for a failure: by default nothing."""
+        return []
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[Call]:
+        """Return the operator's requests in the namespace of the check that pass the test."""
+        number = self.since if since is None else since
+        return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
+
+    def writes(self, since: int | None = None) -> list[Call]:
+        """Return the operator's writes in the namespace of the check."""
+        return self.calls(lambda call: call.writes, since)
+
+    async def settled(self, seconds: float | None = None) -> int:
+        """Wait until the operator has written nothing in the namespace for a while; return the last request's number.
+
+        Raises Broken if it never comes to rest.
+        """
+        rest = self.quiet if seconds is None else seconds
+        with anyio.move_on_after(3 * self.patience + rest):
+            while True:
+                number, before = self.audit.number, len(self.writes())
+                await anyio.sleep(rest)
+                if len(self.writes()) == before:
+                    return number
+        raise Broken(f"still writing after {3 * self.patience:g} s", *self.writes()[-3:])
+
+
+@asynccontextmanager
+async def open_examination(
+    config: Any, command: OperatorCommand, primary: Kind, *, patience: float, keep: bool
+) -> AsyncIterator[Examination]:
+    """Open an examination on the API server of `config`; every process and task of it ends with the block.
+
+    With `keep` the folder with the operator's logs stays.
+    """
+    forwarder = Forwarder(config)
+    folder = Path(tempfile.mkdtemp(prefix="examination-"))
+    try:
+        async with KubeApiClient(config) as api, anyio.create_task_group() as group:
+            proxy = Proxy(forwarder, Audit())
+            examination = Examination(api, group, proxy, command, primary, folder, patience, keep=keep)
+            try:
+                yield examination
+            finally:
+                examination.end()
+                group.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:
+        raise unwrap_group(errors) from None
+    finally:
+        with anyio.CancelScope(shield=True):
+            await forwarder.close()
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def cluster_for(
+    kubeconfig_path: Path | None, crds: Sequence[Manifest], simulate: str = ""
+) -> AsyncIterator[tuple[Any, str]]:
+    """Yield the configuration of a given cluster, or of an embedded one with these CRDs; and its name for reports."""
+    if kubeconfig_path is not None:
+        config = load_config(kubeconfig_path)
+        yield config, config.cluster.server
+        return
+    cluster = EmbeddedCluster.start(crds, simulate)
+    async with cluster.serving() as url:
+        with tempfile.TemporaryDirectory(prefix="examination-") as folder:
+            path = Path(folder, "kubeconfig")
+            path.write_text(yaml.safe_dump(kubeconfig(url)), encoding="utf-8")
+            yield load_config(path), "embedded"
+
+
+def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the conditions of an object by type."""
+    entries: Any = get_path(live or {}, "status", "conditions") or ()
+    return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
+
+
+def shown(live: Manifest | None) -> str:
+    """Return the conditions of an object in one line."""
+    if live is None:
+        return "no object"
+    meta = metadata(live)
+    texts = [
+        f"{name}={entry.get('status')}/{entry.get('reason')}@{entry.get('observedGeneration', '?')}"
+        for name, entry in conditions_of(live).items()
+    ]
+    return f"{meta.get('name')} (generation {meta.get('generation', '-')}): {', '.join(texts) or 'no conditions'}"
+
+
+def is_owned_by(live: Manifest, uid: str) -> bool:
+    """Return whether an object has an owner reference to that uid."""
+    owners: Any = get_path(live, "metadata", "ownerReferences") or ()
+    return any(owner.get("uid") == uid for owner in owners)

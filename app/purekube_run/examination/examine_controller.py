@@ -1,0 +1,97 @@
+"""One examination of a controller of any kind, from its request to its findings."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube_http.forwarding import Forwarder, NoAnswer
+from purekube_run.examination.controller_case import ControllerCase, Subject, edited_spec
+from purekube_run.examination.controller_checks import CHECKS
+from purekube_run.examination.examination import cluster_for, open_examination
+from purekube_run.examination.operator_process import OperatorCommand
+from purekube_run.examination.verdicts import Check, Finding
+from purekube_run.process.command_line import USAGE, CommandError
+
+NAMES: Final = frozenset({"kubeconfig"})
+"""The names in braces that a command may have."""
+
+
+@attrs.frozen
+class ControllerRequest:
+    """The options of an examination. `further` are further objects that each check needs in its namespace."""
+
+    command: OperatorCommand
+    sample: Manifest
+    edited: Manifest | None = None
+    further: Sequence[Manifest] = ()
+    kubeconfig: Path | None = None
+    crds: Sequence[Manifest] = ()
+    simulate: str = ""
+    only: tuple[str, ...] = ()
+    """Areas, or names of checks; empty for all."""
+    patience: float = 15.0
+    keep: bool = False
+
+    @property
+    def checks(self) -> Sequence[Check[ControllerCase]]:
+        """The chosen checks."""
+        return [each for each in CHECKS.checks if not self.only or {each.clause, each.name} & set(self.only)]
+
+
+async def examine_controller_with(
+    request: ControllerRequest, tell: Callable[[Finding], None]
+) -> tuple[list[Finding], str]:
+    """Run an examination; return its findings and the server's name. `tell` is called with each as it comes.
+
+    Raises CommandError if the kind is not served, or the controller does not start.
+    """
+    async with cluster_for(request.kubeconfig, request.crds, request.simulate) as (config, server):
+        forwarder = Forwarder(config)
+        try:
+            kinds = await _kinds(forwarder, [request.sample, *request.further])
+        finally:
+            await forwarder.close()
+        kind, has_status = kinds[request.sample["apiVersion"], request.sample["kind"]]
+        edited = None if request.edited is None else edited_spec(request.sample, request.edited)
+        async with open_examination(
+            config, request.command, kind, patience=request.patience, keep=request.keep
+        ) as examination:
+            examination.has = frozenset([*["status"] * has_status, *["edited"] * (edited is not None)])
+            examination.played = {
+                "subject": Subject(kind, request.sample, edited),
+                "further": request.further,
+                "kinds": {names: each for names, (each, _) in kinds.items()},
+            }
+            await examination.start()
+            return await examination.run(request.checks, ControllerCase, tell), server
+
+
+async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
+    """Return the kinds of manifests by apiVersion and kind, and whether each has a status. Raises CommandError."""
+    found = {}
+    for version, name in {(str(each.get("apiVersion")), str(each.get("kind"))) for each in manifests}:
+        resources = await _resources(forwarder, version)
+        entry = next((each for each in resources if each["kind"] == name and "/" not in each["name"]), None)
+        if entry is None:
+            raise CommandError(
+                f"--sample: the API server does not serve {name} of {version}; give --crds", status=USAGE
+            )
+        group, _, bare = version.rpartition("/")
+        kind = Kind(group, bare, name, entry["name"], namespaced=entry["namespaced"])
+        found[version, name] = kind, any(each["name"] == f"{entry['name']}/status" for each in resources)
+    return found
+
+
+async def _resources(forwarder: Forwarder, version: str) -> list[Any]:
+    path = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    try:
+        answer = await forwarder.open("GET", path, {"accept": "application/json"}, b"")
+        document = json.loads(await answer.body())
+    except (NoAnswer, ValueError) as error:
+        raise CommandError(f"the API server does not tell its resources: {error}") from error
+    resources: list[Any] = document.get("resources", [])
+    return resources

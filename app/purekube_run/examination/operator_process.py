@@ -1,0 +1,102 @@
+"""The operator under examination: a process that a command of its owner starts, and the examiner ends at will."""
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import anyio
+import attrs
+
+from purekube_run.process.command_line import USAGE, CommandError
+
+_LAST_LINES: Final = 8
+
+
+@attrs.frozen
+class OperatorCommand:
+    """The command line of an operator, with names in braces for what the examiner fills in."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str, names: frozenset[str], option: str = "--operator") -> "OperatorCommand":
+        """Return the command. Raises CommandError for an unknown name in braces, and without a program."""
+        command = cls(text)
+        try:
+            command.words(dict.fromkeys(names, "x"))
+        except (KeyError, ValueError, IndexError) as error:
+            known = ", ".join(f"{{{name}}}" for name in sorted(names))
+            raise CommandError(f"{option}: {error} cannot be filled in; there is: {known}", status=USAGE) from None
+        if not shlex.split(text):
+            raise CommandError(f"{option} names no program", status=USAGE)
+        return command
+
+    def names(self, *names: str) -> bool:
+        """Return whether the command has all these names in braces."""
+        return all(f"{{{name}}}" in self.text for name in names)
+
+    def words(self, values: Mapping[str, str]) -> list[str]:
+        """Return the words of the command. Raises KeyError for a name without a value."""
+        return [word.format(**values) for word in shlex.split(self.text)]
+
+
+class OperatorProcess:
+    """A process group of the operator. Its output goes to a file, so that it never waits for a reader."""
+
+    def __init__(self, number: int, words: list[str], environment: Mapping[str, str], log: Path) -> None:
+        """Start it. Raises CommandError if there is no such program."""
+        self.number = number
+        self.log = log
+        try:
+            with log.open("ab") as out:
+                self._process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    env={**os.environ, **environment},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise CommandError(f"--operator: {words[0]}: {error.strerror}", status=USAGE) from None
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def last_lines(self) -> str:
+        """The end of its output."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-_LAST_LINES:])
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, if it still runs."""
+        if self.status is None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """End it as a power failure would, at once, and wait for its end."""
+        self.send(signal.SIGKILL)
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Stop it, as a suspended machine or a starved container does."""
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused one continue."""
+        self.send(signal.SIGCONT)
+
+    async def end(self, seconds: float) -> int | None:
+        """Ask it to end; return its exit status, None if it still runs after `seconds`."""
+        self.send(signal.SIGTERM)
+        with anyio.move_on_after(seconds):
+            while self.status is None:
+                await anyio.sleep(0.05)
+        return self.status

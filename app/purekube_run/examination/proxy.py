@@ -1,0 +1,251 @@
+"""A proxy between operators and an API server: it records every request, and fails, delays or kills at some."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl
+
+import anyio
+import attrs
+import msgspec
+import uvicorn
+from anyio.abc import TaskStatus
+
+from kubelab.http.listener import bind, serve_until_cancelled, url_of
+from purekube_http.forwarding import ForwardedAnswer, Forwarder, NoAnswer
+from purekube_run.examination.audit import Audit, Call, Where
+
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+
+_REASONS: Final = {
+    403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError",
+    503: "ServiceUnavailable", 504: "Timeout",
+}  # fmt: skip
+
+
+@attrs.define(eq=False)
+class Fault:
+    """A disturbance of requests that pass a test. `hits` has those that it met, which proves that it happened.
+
+    With a `status` the request is answered so; with `after` the API server has carried it out before. `delay` is in
+    seconds. `kill` ends the process that sent it, before the request is forwarded, or `after`.
+    """
+
+    name: str
+    where: Where
+    status: int = 0
+    message: str = "injected by the examiner"
+    after: bool = False
+    kill: bool = False
+    delay: float = 0.0
+    times: int | None = None
+    hits: list[Call] = attrs.field(factory=list)
+
+    @property
+    def is_spent(self) -> bool:
+        """True if it has met as many requests as it was made for."""
+        return self.times is not None and len(self.hits) >= self.times
+
+
+@attrs.define(eq=False)
+class _Stream:
+    """A watch that is open: the number of its process, and its scope."""
+
+    process: int
+    call: Call
+    scope: anyio.CancelScope
+
+
+class Proxy:
+    """The proxy of one examination. Each process has a port of its own, so that it is known who sent a request.
+
+    `on_kill` ends the process of that number at once.
+    """
+
+    def __init__(self, forwarder: Forwarder, audit: Audit) -> None:
+        self._forwarder = forwarder
+        self.audit = audit
+        self.on_kill: Callable[[int], None] = lambda process: None
+        self._faults: list[Fault] = []
+        self._held: list[Where] = []
+        self._released = anyio.Event()
+        self._streams: list[_Stream] = []
+        self.events_held = 0
+        """The number of watch events that came while they were held back."""
+
+    # --- disturbance -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
+        """Disturb requests while the block runs; the fault that began last is tried first."""
+        fault = Fault(name, where, **options)
+        self._faults.insert(0, fault)
+        try:
+            yield fault
+        finally:
+            self._faults.remove(fault)
+
+    @contextmanager
+    def watches_held(self, where: Where) -> Iterator[None]:
+        """Hold back the events of watches that pass the test while the block runs: caches become stale."""
+        self._held.append(where)
+        try:
+            yield
+        finally:
+            self._held.remove(where)
+            self._released.set()
+            self._released = anyio.Event()
+
+    def cut_watches(self, where: Where) -> int:
+        """End open watches that pass the test in the middle; return how many there were."""
+        cut = [stream for stream in self._streams if where(stream.call)]
+        for stream in cut:
+            stream.scope.cancel()
+        return len(cut)
+
+    def hang_up(self, process: int) -> None:
+        """End the watches of a process that is no more."""
+        for stream in [stream for stream in self._streams if stream.process == process]:
+            stream.scope.cancel()
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def serve(self, process: int, *, task_status: TaskStatus[str]) -> None:
+        """Serve a process until cancelled; the status of the task is the URL."""
+        listener = bind("127.0.0.1", 0)
+        url = url_of("127.0.0.1", listener)
+
+        async def app(scope: Any, receive: Receive, send: Send) -> None:
+            await self._serve(process, scope, receive, send)
+
+        config = uvicorn.Config(
+            app, lifespan="off", log_level="critical", access_log=False, timeout_graceful_shutdown=1,
+            timeout_keep_alive=90,
+        )  # fmt: skip
+        await serve_until_cancelled(
+            config, listener, ready=lambda: task_status.started(url), ending=lambda: self.hang_up(process)
+        )
+
+    async def _serve(self, process: int, scope: Any, receive: Receive, send: Send) -> None:
+        body = await _body(receive)
+        raw_query = scope["query_string"].decode()
+        target = scope["raw_path"].decode() + (f"?{raw_query}" if raw_query else "")
+        headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        query = dict(parse_qsl(raw_query, keep_blank_values=True))
+        call = self.audit.begin(process, scope["method"], scope["path"], query, headers, body)
+        fault = self._fault_of(call)
+        if fault is not None and call is not None:
+            call.disturbed = fault.name
+            fault.hits.append(call)
+            await anyio.sleep(fault.delay)
+            if fault.kill and not fault.after:
+                self.on_kill(process)
+                return
+            if fault.status and not fault.after:
+                await self._refuse(call, fault, send)
+                return
+        try:
+            answer = await self._forwarder.open(scope["method"], target, headers, body)
+        except NoAnswer as error:
+            self.audit.answered(call, 503, b"")
+            await _send(send, 503, _status(503, f"no answer from the API server: {error}"))
+            return
+        try:
+            if call is not None and call.verb == "watch" and answer.status == 200:
+                await self._stream(process, call, answer, receive, send)
+            else:
+                await self._relay(process, call, fault, answer, send)
+        finally:
+            answer.close()
+
+    def _fault_of(self, call: Call | None) -> Fault | None:
+        if call is None:
+            return None
+        return next((fault for fault in self._faults if not fault.is_spent and fault.where(call)), None)
+
+    async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
+        self.audit.answered(call, fault.status, b"")
+        await _send(send, fault.status, _status(fault.status, fault.message))
+
+    async def _relay(
+        self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
+    ) -> None:
+        """Send an answer on as one piece, unless a fault takes it away after its effect."""
+        try:
+            content = await answer.body()
+        except NoAnswer as error:
+            content = _status(503, f"the answer broke off: {error}")
+        self.audit.answered(call, answer.status, content)
+        if call is not None and fault is not None and fault.after:
+            if fault.kill:
+                self.on_kill(process)
+                return
+            await _send(send, fault.status, _status(fault.status, fault.message))
+            return
+        await _send(send, answer.status, content, answer.headers)
+
+    async def _stream(self, process: int, call: Call, answer: ForwardedAnswer, receive: Receive, send: Send) -> None:
+        """Send a watch on, event by event, until either side or a fault ends it."""
+        self.audit.answered(call, answer.status, b"")
+        await send({"type": "http.response.start", "status": 200, "headers": _raw(answer.headers)})
+        stream = _Stream(process, call, anyio.CancelScope())
+        self._streams.append(stream)
+        try:
+            with stream.scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_until_gone, receive, group.cancel_scope)
+                    await self._events(call, answer, send)
+                    group.cancel_scope.cancel()
+        finally:
+            self._streams.remove(stream)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _events(self, call: Call, answer: ForwardedAnswer, send: Send) -> None:
+        try:
+            async for chunk in answer.chunks():
+                while any(held(call) for held in self._held):
+                    self.events_held += 1
+                    await self._released.wait()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except NoAnswer:
+            return
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _send(send: Send, status: int, content: bytes, headers: Any = None) -> None:
+    given = {"content-type": "application/json", **(headers or {}), "content-length": str(len(content))}
+    await send({"type": "http.response.start", "status": status, "headers": _raw(given)})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _raw(headers: Any) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _status(code: int, message: str) -> bytes:
+    return msgspec.json.encode(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": _REASONS.get(code, ""),
+            "code": code,
+        }
+    )

@@ -1,0 +1,83 @@
+"""The report of an examination: a table, JSON, JUnit."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from purekube_run.examination.verdicts import Check, Finding, Verdict, counts
+from purekube_run.process.command_line import CommandError
+
+_WIDTH: Final = 100
+
+
+def line_of(finding: Finding) -> str:
+    """Return the finding as lines of the table: clause, verdict, sentence, and what was seen."""
+    lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
+    if finding.message:
+        lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")
+    if finding.verdict is Verdict.FAIL:
+        lines += [f"{'':<22}{each[: 2 * _WIDTH]}" for each in finding.evidence]
+    return "\n".join(lines)
+
+
+def summary_of(findings: Sequence[Finding]) -> str:
+    """Return the last line: the number of checks and of clauses, and how they ended."""
+    number = counts(findings)
+    clauses = len({finding.clause for finding in findings})
+    ended = ", ".join(f"{number[verdict]} {verdict.value}" for verdict in Verdict)
+    return f"{len(findings)} checks of {clauses} clauses: {ended}"
+
+
+def as_json(findings: Sequence[Finding], about: Mapping[str, Any]) -> str:
+    """Return the report as JSON; `about` names the operator and the server."""
+    number = {verdict.value: count for verdict, count in counts(findings).items()}
+    document = {**about, "counts": number, "checks": [finding.as_json() for finding in findings]}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def as_junit(findings: Sequence[Finding], name: str) -> str:
+    """Return the report as JUnit's XML, with a test case for each check."""
+    number = counts(findings)
+    suite = ElementTree.Element(
+        "testsuite",
+        name=name,
+        tests=str(len(findings)),
+        failures=str(number[Verdict.FAIL]),
+        skipped=str(number[Verdict.NOT_TRIED]),
+        time=f"{sum(finding.seconds for finding in findings):.1f}",
+    )
+    for finding in findings:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=finding.clause, name=finding.sentence, time=f"{finding.seconds:.1f}"
+        )
+        text = "\n".join((finding.message, *finding.evidence))
+        if finding.verdict is Verdict.FAIL:
+            ElementTree.SubElement(case, "failure", message=finding.message).text = text
+        elif finding.verdict is Verdict.NOT_TRIED:
+            ElementTree.SubElement(case, "skipped", message=finding.message)
+        else:
+            ElementTree.SubElement(case, "system-out").text = text
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Mapping[str, Any], name: str) -> None:
+    """Write a report into each file: JUnit for `.xml`, else JSON. Raises CommandError."""
+    for file in files:
+        text = as_junit(findings, name) if file.suffix == ".xml" else as_json(findings, about)
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"--report {file}: cannot be written: {error.strerror}") from error
+
+
+def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
+    """Return the list of checks: clause, sentence, and what each needs."""
+    lines = []
+    for check in checks:
+        wanted = [needs[name] for name in sorted(check.needs)] + ["no other check at the same time"] * check.alone
+        lines.append(f"{check.clause:<10} {check.sentence}")
+        lines += [f"{'':<10}   needs {'; '.join(wanted)}"] * bool(wanted)
+    return "\n".join(lines)

@@ -1,0 +1,97 @@
+"""Checks, their verdicts, and the evidence for them."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+C = TypeVar("C", contravariant=True)
+
+
+class Verdict(StrEnum):
+    """The end of a check."""
+
+    PASS = "pass"
+    FAIL = "FAIL"
+    NOT_TRIED = "not tried"
+
+
+class Broken(Exception):
+    """Raised by a check: the operator breaks the clause. `evidence` are requests, objects and moments."""
+
+    def __init__(self, message: str, *evidence: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.evidence = tuple(str(each) for each in evidence if each is not None)
+
+
+class NotTried(Exception):
+    """Raised by a check whose stimulus cannot be given, or did not happen."""
+
+
+@attrs.frozen
+class Check(Generic[C]):
+    """A check of a clause, by a sentence that a correct operator makes true.
+
+    `needs` are names of what the examination must have. A check that is `alone` disturbs the process or the whole
+    cluster, so no other runs at the same time.
+    """
+
+    clause: str
+    sentence: str
+    body: Callable[[C], Awaitable[None]]
+    needs: frozenset[str] = frozenset()
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its function, which is unique."""
+        return getattr(self.body, "__name__", "")
+
+
+@attrs.frozen
+class Finding:
+    """The verdict of one check, with its evidence."""
+
+    clause: str
+    sentence: str
+    verdict: Verdict
+    message: str = ""
+    evidence: tuple[str, ...] = ()
+    seconds: float = 0.0
+    check: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding for a report."""
+        data = attrs.asdict(self)
+        return {**data, "verdict": self.verdict.value, "seconds": round(self.seconds, 2)}
+
+
+class Catalogue(Generic[C]):
+    """The checks of an examination, in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check[C]] = []
+
+    def check(
+        self, clause: str, sentence: str, *, needs: Iterable[str] = (), alone: bool = False
+    ) -> Callable[[Callable[[C], Awaitable[None]]], Callable[[C], Awaitable[None]]]:
+        """Add the decorated function as a check."""
+
+        def add(body: Callable[[C], Awaitable[None]]) -> Callable[[C], Awaitable[None]]:
+            self.checks.append(Check(clause, sentence, body, frozenset(needs), alone))
+            return body
+
+        return add
+
+
+def holds(condition: object, message: str, *evidence: object) -> None:
+    """Raise Broken with the message, unless the condition holds."""
+    if not condition:
+        raise Broken(message, *evidence)
+
+
+def counts(findings: Sequence[Finding]) -> Mapping[Verdict, int]:
+    """Return how many findings have each verdict."""
+    return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}

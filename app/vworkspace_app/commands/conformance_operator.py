@@ -1,0 +1,130 @@
+"""`conformance operator` and `conformance list`: examine any operator that serves this API, from outside."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import anyio
+from cyclopts import Parameter
+
+from purekube.apimachinery.errors import unwrap_group
+from purekube_run.examination.operator_process import OperatorCommand
+from purekube_run.examination.report import as_json, line_of, listed, summary_of, write_reports
+from purekube_run.examination.verdicts import Check, Finding, Verdict
+from purekube_run.process.command_line import FAILURE, USAGE, CommandError
+from vworkspace_app.examination.case import NEEDS
+from vworkspace_app.examination.clauses import UNSEEN, Profile
+from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
+from vworkspace_app.settings.setting_types import seconds_of
+
+Reports: TypeAlias = Annotated[
+    list[Path] | None,
+    Parameter(help="Write a report there: JUnit for .xml, else JSON; repeatable.", negative="", consume_multiple=False),
+]
+Timeout: TypeAlias = Annotated[str, Parameter(help="How long the operator has for each thing it owes.")]
+Keep: TypeAlias = Annotated[bool, Parameter(help="Keep objects, and the folder with the operator's logs.", negative="")]
+Form: TypeAlias = Annotated[Literal["table", "json"], Parameter(name=("--output", "-o"), help="table or json.")]
+Given: TypeAlias = Annotated[
+    Path | None, Parameter(help="Kubeconfig of the cluster to examine on; without it the embedded API server.")
+]
+
+
+def examine_operator(
+    *,
+    operator: Annotated[
+        str,
+        Parameter(
+            help="Command that starts the operator. Filled in: {kubeconfig}, {cluster_id}, {control_plane},"
+            " {token_file}, {namespace}."
+        ),
+    ],
+    kubeconfig: Given = None,
+    profile: Annotated[Profile, Parameter(help="gitops, agent (jobs of a control plane), or full.")] = Profile.GITOPS,
+    clause: Annotated[
+        list[str] | None,
+        Parameter(help="Only this clause or check; repeatable.", negative="", consume_multiple=False),
+    ] = None,
+    replicas: Annotated[str, Parameter(help="Command that starts one of several replicas, with leader election.")] = "",
+    flux: Annotated[
+        Literal["played", "real"], Parameter(help="Whether the examiner plays Flux, or Flux runs in the cluster.")
+    ] = "played",
+    cluster_id: Annotated[str, Parameter(help="Id of the cluster that the operator is told.")] = "examined",
+    timeout: Timeout = "15s",
+    keep: Keep = False,
+    output: Form = "table",
+    report: Reports = None,
+) -> int:
+    """Examine an operator that serves this API: clause by clause, by what it does to objects (docs/conformance.md).
+
+    The examiner plays Flux, the engines, people and the control plane, and starts, pauses and kills the operator. Exit
+    status 0 says that no check failed. Examples:
+
+        vworkspace-operator conformance operator --operator './mine --kubeconfig {kubeconfig}' --profile gitops
+        vworkspace-operator conformance operator --operator '…' --clause REC-5 --clause REC-7 --report report.xml
+    """
+    request = ExaminationRequest(
+        OperatorCommand.of(operator, NAMES),
+        profile,
+        kubeconfig,
+        tuple(clause or ()),
+        patience_of(timeout),
+        keep,
+        OperatorCommand.of(replicas, NAMES, "--replicas") if replicas else None,
+        flux == "played",
+        cluster_id,
+    )
+    if not request.checks and not request.unseen:
+        raise CommandError(f"--clause {' '.join(clause or ())}: no such check in profile {profile}", status=USAGE)
+    findings, server = run_examination(lambda: examine(request, teller(output)))
+    about = {"operator": operator, "server": server, "profile": profile.value}
+    return concluded(findings, about, output, report or [])
+
+
+def list_checks() -> None:
+    """Print every check with its clause and what it needs, and the clauses that do not show from outside.
+
+    Example:
+
+        vworkspace-operator conformance list
+    """
+    checks: Sequence[Check[Any]] = ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks
+    print(listed(checks, NEEDS))
+    for code, reason in UNSEEN.items():
+        print(f"{code:<10} not seen from outside: {reason}")
+
+
+def patience_of(timeout: str) -> float:
+    """Return the seconds of `--timeout`. Raises CommandError."""
+    seconds = seconds_of(timeout)
+    if not 2 <= seconds <= 600:
+        raise CommandError(f"--timeout {timeout}: a duration from 2s to 10m", status=USAGE)
+    return seconds
+
+
+def teller(output: str) -> Any:
+    """Return the function that shows findings as they come; for JSON on standard error."""
+    out = sys.stdout if output == "table" else sys.stderr
+
+    def tell(finding: Finding) -> None:
+        print(line_of(finding), file=out, flush=True)
+
+    return tell
+
+
+def run_examination(work: Any) -> Any:
+    """Run an examination and return its result. Raises the error that ended it."""
+    try:
+        return anyio.run(work)
+    except BaseExceptionGroup as group:
+        raise unwrap_group(group) from None
+
+
+def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, reports: Sequence[Path]) -> int:
+    """Print and write the reports; return the exit status."""
+    write_reports(reports, findings, about, "conformance")
+    if output == "json":
+        print(as_json(findings, about), end="")
+    else:
+        print(summary_of(findings), *map(str, reports))
+    return FAILURE if any(finding.verdict is Verdict.FAIL for finding in findings) else 0

@@ -1,0 +1,300 @@
+"""One run of a check of this API: a gated namespace with a Flux of its own, instances, Operations, and jobs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Self
+
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
+from purekube.apimachinery.resources import (
+    EVENT,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    LEASE,
+    OCI_REPOSITORY,
+    SERVICE_ACCOUNT,
+)
+from purekube_run.examination.audit import Call, Where
+from purekube_run.examination.examination import HUMAN, Case, Examination, conditions_of, is_owned_by, shown
+from purekube_run.examination.verdicts import Catalogue, Check, NotTried
+from vworkspace_app.examination.played import engines_in, flux_in
+from vworkspace_core.api import labels
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.instances.context import RELEASE_ACCOUNT
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
+
+CHART: Final = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "shop", "version": "1.0.0"}
+SOURCES: Final = (OCI_REPOSITORY, HELM_REPOSITORY)
+CHILDREN: Final = (HELM_RELEASE, *SOURCES)
+IMAGE: Final = "registry.example.com/shop:1"
+
+NEEDS: Final[Mapping[str, str]] = {
+    "control-plane": "{control_plane}, {token_file} and {cluster_id} in --operator",
+    "replicas": "--replicas, a command that starts one of several replicas",
+    "operations": "the CRD of Operations",
+    "clusters": "the CRD of Clusters",
+    "played-flux": "Flux played by the examiner (--flux played)",
+    "engines": "the embedded cluster, or CRDs of the engines",
+    "embedded": "the embedded cluster, since it takes CRDs away",
+}
+"""The things that checks may need, by the words of `conformance list`."""
+
+
+class InstanceCase(Case):
+    """A check of one or more instances."""
+
+    labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}
+
+    def __init__(self, examination: Examination, check: Check[Any]) -> None:
+        super().__init__(examination, check)
+        self.flux = flux_in(self.api, examination.group, self.namespace)
+        self.engines = engines_in(self.api, examination.group, self.namespace)
+        self._subjects: list[ObjectRef] = []
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        if "played-flux" in self.examination.has:
+            self.flux.begin()
+        for account in (RELEASE_ACCOUNT, RUNNER):
+            made = {**SERVICE_ACCOUNT.manifest(account, self.namespace)}
+            await self.api.create(made, kind=SERVICE_ACCOUNT, field_manager=HUMAN)
+        if self.check.clause.startswith("OPS"):
+            self.engines.begin()
+        return self
+
+    async def clean(self) -> None:
+        """Keep Flux at work until the instances have gone, then stop it."""
+        if "played-flux" in self.examination.has:
+            self.flux.begin()
+
+        async def gone() -> bool:
+            return not await self.objects(APPLICATION_INSTANCE) and not await self.objects(HELM_RELEASE)
+
+        await self.seen(gone)
+        self.flux.pause()
+        self.engines.pause()
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that the operator serves."""
+        return self.examination.values["cluster_id"]
+
+    # --- instances ---------------------------------------------------------------------------------------------------
+
+    def manifest(self, name: str = "shop", **spec: Any) -> dict[str, Any]:
+        """Return an instance; `spec` replaces fields, None removes them."""
+        fields = {
+            "appRef": {"catalogId": "shop"},
+            "chart": CHART,
+            "release": {"name": name, "namespace": self.namespace},
+            "values": {"source": "inline", "inline": {"replicaCount": 1}},
+            **spec,
+        }
+        marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
+        meta = {"name": name, "namespace": self.namespace, "labels": marks}
+        head = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
+        return {**head, "metadata": meta, "spec": {key: value for key, value in fields.items() if value is not None}}
+
+    async def instance(self, name: str = "shop", **spec: Any) -> ObjectRef:
+        """Apply an instance as a GitOps tool does."""
+        return await self.have(self.manifest(name, **spec))
+
+    async def have(self, manifest: Manifest) -> ObjectRef:
+        """Apply an instance whose manifest is given, and remember it as evidence."""
+        ref = await self.apply(manifest, APPLICATION_INSTANCE)
+        self._subjects.append(ref)
+        return ref
+
+    async def want(self, ref: ObjectRef, version: str = "", **values: Any) -> int:
+        """Edit version and values of an instance in one write; return its new generation."""
+        change: dict[str, Any] = {"chart": {"version": version}} if version else {}
+        change = merge_patch(change, {"values": {"inline": values}} if values else {})
+        return int((await self.edit(ref, {"spec": change}))["metadata"]["generation"])
+
+    def release_ref(self, name: str = "shop") -> ObjectRef:
+        """Return the reference of an instance's HelmRelease."""
+        return ObjectRef(HELM_RELEASE, self.namespace, name)
+
+    async def release(self, name: str = "shop") -> Manifest:
+        """Return the HelmRelease of an instance, as soon as there is one. Raises NotTried."""
+        return await self.first("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
+
+    async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
+        """Return the HelmRelease once it passes a test. Raises NotTried."""
+
+        async def look() -> Manifest | None:
+            live = await self.get(self.release_ref(name))
+            return live if live is not None and test(live) else None
+
+        return await self.first(what, look)
+
+    async def ready(self, ref: ObjectRef) -> Manifest:
+        """Return the instance once it is Ready at its generation. Raises NotTried, as REC-1 judges this."""
+        return await self.first("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
+
+    async def is_ready(self, ref: ObjectRef) -> Manifest | None:
+        """Return the instance if it is Ready at its generation."""
+        live = await self.get(ref)
+        return live if live is not None and is_ready_now(live) else None
+
+    async def managed(self, name: str = "shop", **spec: Any) -> ObjectRef:
+        """Apply an instance and wait until it is Ready. Raises NotTried."""
+        ref = await self.instance(name, **spec)
+        await self.ready(ref)
+        return ref
+
+    async def condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest:
+        """Return the object once it has a condition, with one of the reasons if any. Raises Broken."""
+
+        async def look() -> Manifest | None:
+            live = await self.get(ref)
+            entry = conditions_of(live).get(kind, {})
+            return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
+
+        wanted = f"{kind}={status}" + (f"/{' or '.join(reasons)}" if reasons else "")
+        return await self.until(f"{wanted} of {ref.name}", look)
+
+    async def refused_or(self, manifest: Manifest) -> ObjectRef | None:
+        """Apply an instance; None if the API server refuses it, by its schema or a webhook."""
+        try:
+            return await self.have(manifest)
+        except OperatorError as error:
+            self.evidence.append(f"refused by the API server: {error.message}")
+            return None
+
+    async def told(self) -> list[str]:
+        """Return the subjects as they are, and the operator's last requests."""
+        lives = [shown(await self.get(ref)) for ref in self._subjects]
+        return [*lives, *map(str, self.calls()[-2:])]
+
+    def a_write(self, *kinds: Kind, name: str = "", verb: str = "") -> Where:
+        """Return the test for writes of objects of these kinds in the namespace."""
+
+        def matches(call: Call) -> bool:
+            same = call.writes and call.is_of(*kinds) and call.path.namespace == self.namespace
+            return same and name in ("", call.name) and verb in ("", call.verb)
+
+        return matches
+
+    def child_writes(self, since: int | None = None) -> list[Call]:
+        """Return the operator's writes of HelmReleases and sources."""
+        return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
+
+    def own_writes(self, since: int | None = None) -> list[Call]:
+        """Return the operator's writes in the namespace that are not Events or Leases."""
+        return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
+
+    async def sources(self) -> Sequence[Manifest]:
+        """Return the sources in the namespace."""
+        return [live for kind in SOURCES for live in await self.objects(kind)]
+
+    async def children_of(self, uid: str) -> Sequence[Manifest]:
+        """Return the HelmReleases and sources that an instance owns."""
+        return [live for kind in CHILDREN for live in await self.objects(kind) if is_owned_by(live, uid)]
+
+    # --- Operations --------------------------------------------------------------------------------------------------
+
+    def operation(self, name: str, kind: str, engine: str, target: str = "shop", **spec: Any) -> dict[str, Any]:
+        """Return an Operation."""
+        marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
+        return {
+            "apiVersion": OPERATION.api_version,
+            "kind": OPERATION.kind,
+            "metadata": {"name": name, "namespace": self.namespace, "labels": marks},
+            "spec": {"targetRef": {"name": target}, "type": kind, "engine": engine, **spec},
+        }
+
+    async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
+        """Apply an Operation as a person does."""
+        ref = await self.apply(self.operation(name, kind, engine, **spec), OPERATION)
+        self._subjects.append(ref)
+        return ref
+
+    async def command(self, name: str = "run", **spec: Any) -> ObjectRef:
+        """Apply an Operation that runs a command in a Job."""
+        parameters = {"image": IMAGE, "command": ["shop", "--version"]}
+        return await self.operate(name, "RunCommand", "job", **{"parameters": parameters, **spec})
+
+    async def target(self, *capabilities: tuple[str, str]) -> ObjectRef:
+        """Have a Ready instance with which these engines may do these things."""
+        ref = await self.managed()
+        marks = {f"{labels.CAPABILITY_PREFIX}{name}": engine for name, engine in capabilities}
+        await self.edit(ref, {"metadata": {"annotations": marks}})
+        return ref
+
+    async def phase(self, ref: ObjectRef, *phases: str) -> Manifest:
+        """Return the Operation once it is in one of the phases. Raises Broken."""
+
+        async def look() -> Manifest | None:
+            live = await self.get(ref)
+            return live if live is not None and get_path(live, "status", "phase") in phases else None
+
+        return await self.until(f"phase {' or '.join(phases)} of Operation {ref.name}", look)
+
+    async def made_for(self, ref: ObjectRef, kind: Kind) -> Sequence[Manifest]:
+        """Return the engine objects of an Operation."""
+        live = await self.get(ref) or {}
+        uid = str(get_path(live, "metadata", "uid") or "?")
+        return [item for item in await self.objects(kind) if _label(item, labels.OPERATION_UID) == uid]
+
+    # --- jobs --------------------------------------------------------------------------------------------------------
+
+    @property
+    def control(self) -> ControlPlaneServer:
+        """The control plane that the examiner plays. Raises NotTried if the operator was started without one."""
+        control = self.examination.played.get("control")
+        if not isinstance(control, ControlPlaneServer):
+            raise NotTried(f"needs {NEEDS['control-plane']}")
+        return control
+
+    def offer(
+        self, generation: int = 1, version: str = "1.0.0", name: str = "shop", kind: str = "apply", **fields: Any
+    ) -> JobEntry:
+        """Offer a job for an instance."""
+        ref = ObjectRef(APPLICATION_INSTANCE, self.namespace, name)
+        if ref not in self._subjects:
+            self._subjects.append(ref)
+        manifest = self.manifest(name, chart={**CHART, "version": version})
+        where = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "namespace": self.namespace}
+        payload = manifest if kind == "apply" else {**where, "name": name}
+        del manifest["metadata"]["labels"]
+        key = f"ApplicationInstance/{self.namespace}/{name}@{generation}"
+        given = {
+            "payload": payload,
+            "idempotency_key": key,
+            "job_id": f"{self.namespace}-{name}-{generation}",
+            **fields,
+        }
+        return self.control.enqueue(self.cluster_id, kind=kind, **given)
+
+    async def result(self, job: JobEntry) -> Mapping[str, Any]:
+        """Return the result of a job. Raises Broken if none comes."""
+
+        async def look() -> Any:
+            return job.result
+
+        result: Mapping[str, Any] = await self.until(f"a result of job {job.id}", look)
+        return result
+
+    async def acked(self, job: JobEntry) -> None:
+        """Wait until a job is acknowledged. Raises NotTried, as PULL-1 judges this."""
+
+        async def look() -> bool:
+            return job.acked_at is not None or job.result is not None
+
+        await self.first(f"an ack of job {job.id} (PULL-1)", look)
+
+
+CHECKS: Final[Catalogue[InstanceCase]] = Catalogue()
+"""Every check, added by the modules in `checks`."""
+
+
+def is_ready_now(live: Manifest) -> bool:
+    """Return whether an instance says that it is Ready at its generation."""
+    ready = conditions_of(live).get("Ready", {})
+    observed = ready.get("observedGeneration") or get_path(live, "status", "observedGeneration")
+    return ready.get("status") == "True" and observed == get_path(live, "metadata", "generation")
+
+
+def _label(live: Manifest, name: str) -> str:
+    return str(get_path(live, "metadata", "labels", name) or "")

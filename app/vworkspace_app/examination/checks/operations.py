@@ -1,0 +1,314 @@
+"""Checks of Operations: their life, preconditions, conflicts, engines, cancellation and deadlines (OPS)."""
+
+import re
+from typing import Any
+
+import anyio
+
+from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending
+from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import HELM_RELEASE, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
+from purekube_run.examination.audit import Call
+from purekube_run.examination.examination import conditions_of, shown
+from purekube_run.examination.verdicts import holds
+from vworkspace_app.examination.case import CHART, CHECKS, IMAGE, InstanceCase
+from vworkspace_core.api import labels
+
+check = CHECKS.check
+NEEDS = ("operations", "played-flux")
+JOBS = ("runcommand", "job")
+STALLS = (DownstreamRule(DownstreamOutcome(Ending.STALL), kind="Job"),)
+TERMINAL = ("Succeeded", "Failed", "Cancelled")
+
+
+def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
+    """Return the phases that the operator wrote, in order."""
+    wrote = [call for call in c.writes() if call.concerns(ref, "status") and call.succeeded]
+    return [(call, str(get_path(call.answer or {}, "status", "phase") or "")) for call in wrote]
+
+
+async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
+    """Return the Job of an Operation, as soon as there is one. Raises NotTried."""
+    jobs = await c.first("a Job of the Operation (OPS-8)", lambda: c.made_for(ref, JOB))
+    return jobs[0]
+
+
+@check("OPS-1", "an Operation runs once: one engine object, made by POST, named by the uid", needs=NEEDS)
+async def one_run(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    ref = await c.command()
+    live = await c.phase(ref, "Succeeded")
+    await anyio.sleep(c.quiet / 2)
+    jobs = [call for call in c.writes() if call.is_of(JOB) and call.created]
+    holds(len(jobs) == 1, f"{len(jobs)} Jobs were made", *jobs)
+    holds(jobs[0].verb == "create", "the Job was not made by POST", jobs[0])
+    digits = str(get_path(live, "metadata", "uid")).replace("-", "")[:8]
+    holds(
+        re.search(r"[0-9a-f]{8}$", jobs[0].name), f"the name {jobs[0].name} does not end in digits of the uid {digits}"
+    )
+
+
+@check("OPS-1", "phases go forwards, a terminal one stays, and times are set once", needs=NEEDS)
+async def phases(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    ref = await c.command()
+    ended = await c.phase(ref, "Succeeded")
+    await c.edit(ref, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
+    await anyio.sleep(c.quiet / 2)
+    order = ["", "Pending", "Running", *TERMINAL]
+    steps = [order.index(phase) for _, phase in _phases(c, ref)]
+    holds(steps == sorted(steps), f"the phases went {[phase for _, phase in _phases(c, ref)]}")
+    now = await c.get(ref) or {}
+    for field in ("phase", "startedAt", "finishedAt"):
+        times = get_path(ended, "status", field), get_path(now, "status", field)
+        holds(times[0] and times[0] == times[1], f"{field} was {times[0]}, then {times[1]}", shown(now))
+
+
+@check(
+    "OPS-1", "a death between making the engine object and recording it makes no second one", needs=NEEDS, alone=True
+)
+async def death_after_create(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    where = c.a_write(JOB, verb="create")
+    with c.proxy.fault("killed after the Job was made", where, kill=True, after=True, times=1) as fault:
+        ref = await c.command()
+
+        await c.first("a Job that is made", c.met(fault))
+    await c.examination.start()
+    await c.phase(ref, "Succeeded")
+    made = [call for call in c.writes() if call.is_of(JOB) and call.created]
+    holds(len(made) == 1, f"{len(made)} Jobs were made", *made)
+
+
+@check("OPS-2", "parameters that the schema refuses run nothing", needs=NEEDS)
+async def bad_parameters(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    ref = await c.command(parameters={"command": ["no", "image"]})
+    await c.condition(ref, "Accepted", "False", "ValidationFailed")
+    holds(not await c.made_for(ref, JOB), "a Job was made from bad parameters")
+
+
+@check("OPS-3", "an Operation waits for its target, and goes on when it comes", needs=NEEDS)
+async def target_missing(c: InstanceCase) -> None:
+    ref = await c.command()
+    await c.condition(ref, "Accepted", "False", "TargetNotFound")
+    holds(not await c.made_for(ref, JOB), "a Job was made without a target")
+    await c.target(JOBS)
+    await c.phase(ref, "Running", "Succeeded")
+
+
+@check("OPS-3", "an Operation runs only where the target names the engine", needs=NEEDS)
+async def capability(c: InstanceCase) -> None:
+    target = await c.target()
+    ref = await c.command()
+    await c.condition(ref, "Accepted", "False", "CapabilityMissing")
+    holds(not await c.made_for(ref, JOB), "a Job was made without the capability")
+    await c.edit(target, {"metadata": {"annotations": {f"{labels.CAPABILITY_PREFIX}runcommand": "job"}}})
+    await c.phase(ref, "Running", "Succeeded")
+
+
+@check("OPS-4", "an Operation that needs an approval waits, and a forged claim is none", needs=NEEDS)
+async def approval(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    claim = f"vws1.eyJ2IjoxLCJvcCI6InJ1biJ9.{'0' * 64}"
+    ref = await c.command(approvals={"required": True, "claim": claim})
+    live = await c.condition(ref, "Blocked", "True", "AwaitingApproval", "MissingSecret")
+    await anyio.sleep(c.quiet / 2)
+    holds(not await c.made_for(ref, JOB), "a forged claim was accepted", shown(live))
+    holds(claim not in str(get_path(await c.get(ref) or {}, "status")), "the claim is repeated in the status")
+
+
+@check("OPS-5", "of two Upgrades the second waits, and has its turn", needs=NEEDS)
+async def conflict(c: InstanceCase) -> None:
+    await c.target(("upgrade", "helm"))
+    c.flux.behave(upgrade_seconds=2.0)
+    first = await c.operate("first", "Upgrade", "helm", parameters={"targetVersion": "1.1.0"})
+    await c.phase(first, "Running", "Succeeded")
+    second = await c.operate("second", "Upgrade", "helm", parameters={"targetVersion": "1.2.0"})
+    await c.condition(second, "Blocked", "True", "ConflictingOperation", "TargetNotReady")
+    await c.phase(first, "Succeeded")
+    await c.phase(second, "Succeeded")
+
+
+@check("OPS-6", "the engine object is owned, labelled, and not edited after it was made", needs=NEEDS)
+async def engine_object(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    ref = await c.command()
+    job = await _job(c, ref)
+    uid = get_path(await c.get(ref) or {}, "metadata", "uid")
+    owners: Any = get_path(job, "metadata", "ownerReferences") or ()
+    holds(any(owner.get("uid") == uid for owner in owners), "the Job has no owner reference to the Operation")
+    await c.phase(ref, "Succeeded")
+    edits = [call for call in c.writes() if call.is_of(JOB) and "spec" in (call.body or {}) and call.verb != "create"]
+    holds(not edits, "the operator edited the Job", *edits)
+
+
+@check("OPS-7", "deleting a finished backup's Operation keeps the backup", needs=(*NEEDS, "engines"))
+async def backup_stays(c: InstanceCase) -> None:
+    await c.target(("backup", "velero"))
+    where = str(c.examination.values.get("velero_namespace", "velero"))
+    ref = await c.operate("nightly", "Backup", "velero", parameters={"retention": "24h"})
+
+    async def backup() -> Manifest | None:
+        items = await c.objects(VELERO_BACKUP, where)
+        return next((each for each in items if get_path(each, "spec", "includedNamespaces") == [c.namespace]), None)
+
+    made = await c.until("a Backup of the namespace", backup)
+    excluded: Any = get_path(made, "spec", "excludedResources") or ()
+    holds(any("operations" in each for each in excluded), f"our own kinds are in the backup: {excluded}")
+    body = {"status": {"phase": "Completed", "completionTimestamp": "2026-01-01T00:00:00Z"}}
+    await c.edit(ObjectRef(VELERO_BACKUP, where, made["metadata"]["name"]), body, manager="velero")
+    await c.phase(ref, "Succeeded")
+    await c.delete(ref)
+
+    async def gone() -> bool:
+        return await c.get(ref) is None
+
+    await c.until("the Operation goes", gone)
+    holds(await backup() is not None, "the Backup went with its Operation")
+
+
+@check("OPS-8", "a Job runs under the restricted profile, without a token", needs=NEEDS)
+async def restricted_job(c: InstanceCase) -> None:
+    await c.target(JOBS)
+    job = await _job(c, await c.command())
+    pod: Any = get_path(job, "spec", "template", "spec")
+    container = pod["containers"][0]
+    security = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
+    holds(container["image"] == IMAGE, f"the image is {container['image']}")
+    holds(pod.get("restartPolicy") == "Never", f"restartPolicy is {pod.get('restartPolicy')}")
+    holds(pod.get("automountServiceAccountToken") is False, "the pod gets a token of the API server")
+    holds(security.get("runAsNonRoot") is True, "runAsNonRoot is not set", security)
+    holds(security.get("allowPrivilegeEscalation") is False, "privileges may escalate", security)
+    holds(container.get("resources", {}).get("limits"), "the container has no limits")
+
+
+@check("OPS-8", "a Job that somebody deletes while it runs is Failed/ExternalDeletion", needs=NEEDS)
+async def external_deletion(c: InstanceCase) -> None:
+    c.engines.behave(rules=STALLS)
+    await c.target(JOBS)
+    ref = await c.command()
+    job = await _job(c, ref)
+    await c.phase(ref, "Running")
+    await c.delete(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
+    live = await c.phase(ref, *TERMINAL)
+    reason = conditions_of(live).get("Failed", {}).get("reason")
+    holds(reason == "ExternalDeletion", f"the reason is {reason}", shown(live))
+    again = [call for call in c.writes() if call.is_of(JOB) and call.created]
+    holds(len(again) == 1, "the Job was made again", *again)
+
+
+@check("OPS-8", "a Job that fails is Failed, with what its pod said", needs=NEEDS)
+async def failing_job(c: InstanceCase) -> None:
+    c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.FAIL, exit_code=3), kind="Job"),))
+    await c.target(JOBS)
+    ref = await c.command()
+    live = await c.phase(ref, *TERMINAL)
+    holds(get_path(live, "status", "phase") == "Failed", "a failed Job is not a failed Operation", shown(live))
+
+
+@check("OPS-9", "an Upgrade succeeds when Flux confirms that version, and the instance keeps it", needs=NEEDS)
+async def upgrade(c: InstanceCase) -> None:
+    target = await c.target(("upgrade", "helm"))
+    c.flux.behave(upgrade_seconds=1.0)
+    ref = await c.operate("upgrade", "Upgrade", "helm", parameters={"targetVersion": "1.1.0"})
+    live = await c.phase(ref, "Succeeded")
+    history: Any = get_path(await c.release(), "status", "history") or ({},)
+    holds(
+        str(history[0].get("chartVersion", "")).startswith("1.1.0"),
+        "Succeeded before Flux had that version",
+        shown(live),
+    )
+    await c.edit(target, {"metadata": {"annotations": {"example.com/touched": "1"}}})
+    await anyio.sleep(c.quiet / 2)
+    override = get_path(await c.get(target) or {}, "status", "releaseOverride")
+    holds(override, "status.releaseOverride does not tell of the version in force")
+
+
+@check("REC-9", "an Upgrade that fails goes back to what ran before", needs=NEEDS)
+async def failed_upgrade(c: InstanceCase) -> None:
+    await c.target(("upgrade", "helm"))
+    rule = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "no such table"), action=Action.UPGRADE, version="1.1.0")
+    c.flux.behave(release_rules=(rule,))
+    ref = await c.operate("upgrade", "Upgrade", "helm", parameters={"targetVersion": "1.1.0"})
+    await c.phase(ref, "Failed")
+
+    async def back() -> bool:
+        live = await c.get(c.release_ref()) or {}
+        name = str(get_path(live, "spec", "chartRef", "name"))
+        source = next((each for each in await c.sources() if each["metadata"]["name"] == name), {})
+        return bool(get_path(source, "spec", "ref", "tag") == CHART["version"])
+
+    await c.until(f"the release is back at {CHART['version']}", back)
+
+
+@check("OPS-10", "a snapshot is done when it is ready and bound", needs=(*NEEDS, "engines"))
+async def snapshot(c: InstanceCase) -> None:
+    c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.STALL), kind="VolumeSnapshot"),))
+    await c.target(("backup", "snapshot"))
+    ref = await c.operate("snap", "Backup", "snapshot", parameters={"pvc": "data"})
+    items = await c.first("a VolumeSnapshot", lambda: c.made_for(ref, VOLUME_SNAPSHOT))
+    holds(not get_path(items[0], "metadata", "ownerReferences"), "what holds data has an owner reference")
+    live = await c.get(ref) or {}
+    holds(get_path(live, "status", "phase") not in TERMINAL, "ended before the snapshot is ready", shown(live))
+    c.engines.behave(rules=())
+    await c.phase(ref, "Succeeded")
+
+
+@check("OPS-11", "a cancelled Operation stops its Job by uid, then is Cancelled", needs=NEEDS)
+async def cancel(c: InstanceCase) -> None:
+    c.engines.behave(rules=STALLS)
+    await c.target(JOBS)
+    ref = await c.command()
+    await _job(c, ref)
+    await c.phase(ref, "Running")
+    await c.edit(ref, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
+    await c.phase(ref, "Cancelled")
+    deletes = [call for call in c.writes() if call.is_of(JOB) and call.verb == "delete"]
+    holds(deletes, "the Job was not deleted")
+    without = [call for call in deletes if not get_path(call.body or {}, "preconditions", "uid")]
+    holds(not without, "the Job was deleted by name, without its uid", *without)
+
+
+@check("OPS-11", "an Operation that is deleted while it runs takes its Job away first", needs=NEEDS)
+async def delete_running(c: InstanceCase) -> None:
+    c.engines.behave(rules=STALLS)
+    await c.target(JOBS)
+    ref = await c.command()
+    job = await _job(c, ref)
+    await c.phase(ref, "Running")
+    await c.delete(ref)
+
+    async def gone() -> bool:
+        return await c.get(ref) is None
+
+    await c.until("the Operation goes", gone)
+    left = await c.get(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
+    holds(left is None or get_path(left, "metadata", "deletionTimestamp"), "the Job runs on without its Operation")
+
+
+@check("OPS-12", "past its deadline an Operation is Failed/Timeout, and its Job stopped", needs=NEEDS)
+async def deadline(c: InstanceCase) -> None:
+    c.engines.behave(rules=STALLS)
+    await c.target(JOBS)
+    ref = await c.command(timeoutSeconds=3)
+    job = await _job(c, ref)
+    live = await c.phase(ref, *TERMINAL)
+    reason = conditions_of(live).get("Failed", {}).get("reason")
+    holds(reason == "Timeout", f"the reason is {reason}", shown(live))
+
+    async def stopped() -> bool:
+        left = await c.get(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
+        return left is None or bool(get_path(left, "metadata", "deletionTimestamp"))
+
+    await c.until("the Job is stopped", stopped)
+
+
+@check("OPS-6", "a release is left to its instance: the Operation writes no HelmRelease of its own", needs=NEEDS)
+async def no_second_release(c: InstanceCase) -> None:
+    await c.target(("upgrade", "helm"))
+    ref = await c.operate("upgrade", "Upgrade", "helm", parameters={"targetVersion": "1.1.0"})
+    await c.phase(ref, "Succeeded")
+    names = [live["metadata"]["name"] for live in await c.objects(HELM_RELEASE)]
+    holds(names == ["shop"], f"the HelmReleases are {names}")

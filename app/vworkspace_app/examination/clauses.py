@@ -1,0 +1,35 @@
+"""The clauses that each profile examines, and those that do not show from outside, with the reason."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class Profile(StrEnum):
+    """The part of the specification that an operator serves."""
+
+    GITOPS = "gitops"
+    """Instances and Operations that people and GitOps tools apply."""
+    AGENT = "agent"
+    """Instances, and jobs of a control plane."""
+    FULL = "full"
+
+
+CODES: Final[Mapping[Profile, tuple[str, ...]]] = {
+    Profile.GITOPS: ("RES", "REC", "OPS", "RUN"),
+    Profile.AGENT: ("RES", "REC", "PULL", "RUN"),
+    Profile.FULL: ("RES", "REC", "OPS", "PULL", "RUN"),
+}
+
+UNSEEN: Final[Mapping[str, str]] = {
+    "RES-2": "the form of Operations is examined with OPS-1 to OPS-12",
+    "PULL-9": "it takes keys that the operator was given; tests/conformance/test_payload_security.py examines ours",
+    "PULL-11": "it is about the control plane: `conformance control-plane`",
+    "RUN-6": "admission webhooks are called by the API server, not by clients",
+    "RUN-7": "what an installation consists of is each operator's own",
+    "RUN-8": "it is about the tests of this repository",
+    "RUN-9": "it is about the embedded API server: tests/conformance",
+    "RUN-10": "it is about the simulation: `simulate`",
+    "RUN-13": "how shards are started is each operator's own; tests/e2e/test_shards.py examines ours",
+}
+"""Clauses without a check, and why."""

@@ -1,0 +1,130 @@
+"""One examination of an operator, from its request to its findings."""
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.crds import downstream_crds
+from kubelab.flux.crds import flux_crds
+from purekube.apimachinery.errors import AlreadyExists, OperatorError
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
+from purekube_run.examination.examination import Examination, cluster_for, open_examination
+from purekube_run.examination.operator_process import OperatorCommand
+from purekube_run.examination.verdicts import Check, Finding, Verdict
+from vworkspace_app.examination.case import CHECKS, InstanceCase
+from vworkspace_app.examination.checks import operations, pull, reconcile, resources, runtime
+from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
+from vworkspace_app.examination.played import ENGINES, serve_control_plane
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_fake.controlplane import ControlPlaneServer
+
+MODULES: Final = (resources, reconcile, operations, pull, runtime)
+"""The modules whose import fills the catalogue."""
+
+NAMES: Final = frozenset({"kubeconfig", "cluster_id", "control_plane", "token_file", "namespace"})
+"""The names in braces that a command may have."""
+_OWN_NAMESPACE: Final = "vworkspace-system"
+
+
+@attrs.frozen
+class ExaminationRequest:
+    """The options of an examination."""
+
+    command: OperatorCommand
+    profile: Profile = Profile.GITOPS
+    kubeconfig: Path | None = None
+    clauses: tuple[str, ...] = ()
+    """Clauses, or names of checks; empty for all of the profile."""
+    patience: float = 15.0
+    keep: bool = False
+    replicas: OperatorCommand | None = None
+    plays_flux: bool = True
+    cluster_id: str = "examined"
+
+    @property
+    def checks(self) -> Sequence[Check[InstanceCase]]:
+        """The chosen checks in the order of their clauses."""
+        codes = CODES[self.profile]
+        every = [each for each in CHECKS.checks if each.clause.partition("-")[0] in codes]
+        chosen = [each for each in every if not self.clauses or {each.clause, each.name} & set(self.clauses)]
+        order = list(CODES[Profile.FULL])
+        return sorted(chosen, key=lambda each: (order.index(each.clause.split("-")[0]), int(each.clause.split("-")[1])))
+
+    @property
+    def unseen(self) -> Sequence[Finding]:
+        """A finding for each chosen clause that does not show from outside."""
+        return [
+            Finding(clause, "not seen from outside", Verdict.NOT_TRIED, reason)
+            for clause, reason in UNSEEN.items()
+            if clause.partition("-")[0] in CODES[self.profile] and (not self.clauses or clause in self.clauses)
+        ]
+
+
+async def examine(request: ExaminationRequest, tell: Callable[[Finding], None]) -> tuple[list[Finding], str]:
+    """Run an examination; return its findings and the server's name. `tell` is called with each as it comes.
+
+    Raises CommandError if the operator does not start.
+    """
+    crds = [*crd_manifests(), *flux_crds(), *downstream_crds(ENGINES)]
+    async with (
+        cluster_for(request.kubeconfig, crds, "") as (config, server),
+        open_examination(
+            config, request.command, APPLICATION_INSTANCE, patience=request.patience, keep=request.keep
+        ) as examination,
+    ):
+        await _prepare(examination, request)
+        await examination.start()
+        return [*await examination.run(request.checks, InstanceCase, tell), *request.unseen], server
+
+
+async def _prepare(examination: Examination, request: ExaminationRequest) -> None:
+    """Make what every check needs, and find out what is there."""
+    control, token = ControlPlaneServer(), secrets.token_urlsafe(24)
+    control.tokens.add(request.cluster_id, token)
+    token_file = examination.folder / "token"
+    token_file.write_text(token, encoding="utf-8")
+    token_file.chmod(0o600)
+    url = await examination.group.start(serve_control_plane, control)
+    examination.values = {
+        "cluster_id": request.cluster_id,
+        "control_plane": url,
+        "token_file": str(token_file),
+        "namespace": _OWN_NAMESPACE,
+    }
+    for name in (_OWN_NAMESPACE, "velero"):
+        with suppress(AlreadyExists):
+            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
+            await examination.api.create(manifest, kind=NAMESPACE, field_manager="examiner")
+    examination.has = frozenset([name async for name in _offers(examination, request)])
+    examination.played = {"control": control, "token": token, "replicas": request.replicas}
+
+
+async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:
+    """Yield the names of what checks may need, and is there."""
+    served = {"operations": OPERATION, "clusters": CLUSTER, "engines": VELERO_BACKUP}
+    for name, kind in served.items():
+        if await _is_served(examination, kind):
+            yield name
+    conditions: Mapping[str, Any] = {
+        "control-plane": request.command.names("control_plane", "token_file"),
+        "replicas": request.replicas,
+        "played-flux": request.plays_flux,
+        "embedded": request.kubeconfig is None,
+    }
+    for name, holds in conditions.items():
+        if holds:
+            yield name
+
+
+async def _is_served(examination: Examination, kind: Kind) -> bool:
+    try:
+        await examination.api.list(kind, limit=1)
+    except OperatorError:
+        return False
+    return True

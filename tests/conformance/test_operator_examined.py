@@ -1,0 +1,78 @@
+"""`conformance operator` on our own operator, in its own form (CONF-1)."""
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from purekube_run.examination.operator_process import OperatorCommand
+from tests.docs.spec_pages import clauses
+from tests.support.commands import COMMAND, Ended, run
+from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
+from vworkspace_app.examination.run import ExaminationRequest
+
+GITOPS = f"{COMMAND} run --kubeconfig {{kubeconfig}} --no-agent --cluster-id {{cluster_id}}"
+
+
+def examined(*words: str | Path, operator: str = GITOPS) -> Ended:
+    return run("conformance", "operator", "--operator", operator, *words, cold=True, PYTHONWARNINGS="default")
+
+
+def test_every_clause_has_a_check_or_the_reason_why_it_shows_nowhere_outside() -> None:
+    """CONF-1: and no clause has both."""
+    every = ExaminationRequest(OperatorCommand("-"), Profile.FULL)
+    checked = {check.clause for check in every.checks}
+    named = {code for code in clauses() if code.partition("-")[0] in CODES[Profile.FULL]}
+
+    assert checked | UNSEEN.keys() == named
+    assert not checked & UNSEEN.keys()
+
+
+def test_the_list_names_every_check_and_what_it_needs() -> None:
+    listed = run("conformance", "list")
+
+    assert listed.status == 0, listed.err
+    assert "REC-7      Ready=True waits for Flux to confirm this generation" in listed.out
+    assert "needs --replicas" in listed.out
+    assert "not seen from outside" in listed.out
+
+
+def test_a_command_with_an_unknown_name_in_braces_is_refused() -> None:
+    refused = examined(operator="mine --kubeconfig {kubekonfig}")
+
+    assert refused.status == 2
+    assert "kubekonfig" in refused.err
+    assert "{kubeconfig}" in refused.err
+
+
+def test_a_clause_that_no_check_is_of_is_refused() -> None:
+    refused = examined("--clause", "PULL-4")
+
+    assert (refused.status, "no such check in profile gitops" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_an_operator_that_ends_at_once_is_told_with_its_last_lines() -> None:
+    refused = examined("--clause", "REC-1", operator=f"{sys.executable} -c 'print(41+1)' {{kubeconfig}}")
+
+    assert refused.status == 1
+    assert "the operator ended with status 0" in refused.err
+    assert "42" in refused.err
+
+
+@pytest.mark.slow
+def test_our_operator_passes_and_the_reports_say_so(tmp_path: Path) -> None:
+    files = tmp_path / "report.json", tmp_path / "report.xml"
+    chosen = ("RES-5", "REC-5", "REC-6", "REC-7", "REC-8", "OPS-1")
+    words = [word for code in chosen for word in ("--clause", code)]
+    ended = examined(*words, "--report", files[0], "--report", files[1])
+
+    assert ended.status == 0, ended.out
+    assert " FAIL  " not in ended.out
+    report = json.loads(files[0].read_text())
+    assert {check["clause"] for check in report["checks"]} == set(chosen)
+    assert {check["verdict"] for check in report["checks"]} == {"pass"}
+    suite = ElementTree.parse(files[1]).getroot()
+    assert (suite.get("failures"), suite.get("tests")) == ("0", str(len(report["checks"])))
