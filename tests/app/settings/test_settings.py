@@ -48,6 +48,7 @@ BESIDE = {
     "webhook_certificates": "c",
     "leader_elect": "true",
     "webhook_client_authority": "/a/ca.crt",
+    "notify_url": "https://hooks.example.com/vw",
 }
 """What some settings need beside them."""
 
