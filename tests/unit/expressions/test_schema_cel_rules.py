@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rules on schemas: where they run, what they see, what a violation says."""
 
 from typing import Any
@@ -217,3 +218,37 @@ def test_the_usual_count_of_alternatives() -> None:
     schema = whole(o=ruled(MODE, rule))
     assert causes(schema, {"o": {"mode": "x"}}) == []
     assert causes(schema, {"o": {"mode": "x", "chart": "y"}}) != []
+
+
+KEYED = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"k": STRING, "v": {"type": "integer"}}, "required": ["k"]},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "rule", "good", "bad"),
+    [
+        ({"type": "number"}, "self.v + 0.5 > 1.0", 1, 0),
+        ({**STRING, "format": "date-time"}, "self.v < timestamp('2027-01-01T00:00:00Z')", "2026-01-01T00:00:00Z", "2028-01-01T00:00:00Z"),
+        ({**STRING, "format": "date"}, "self.v < timestamp('2027-01-01T00:00:00Z')", "2026-01-01", "2028-01-01"),
+        ({**STRING, "format": "duration"}, "self.v <= duration('1h')", "30m", "2h"),
+        ({**STRING, "format": "byte"}, "self.v == b'YQ=='", "YQ==", "Yg=="),
+        ({"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}, "self.v == ['b', 'a']", ["a", "b"], ["a", "c"]),
+        (KEYED, "self.v == [{'k': 'b'}, {'k': 'a'}]", [{"k": "a"}, {"k": "b"}], [{"k": "a"}]),
+        ({"type": "array", "items": {"type": "number"}}, "self.v.all(x, x > 0.5)", [1, 2], [0]),
+        ({"type": "object", "additionalProperties": {"type": "number"}}, "self.v.all(k, self.v[k] > 0.5)", {"a": 1}, {"a": 0}),
+        ({"type": "object", "properties": {"n": {"type": "number"}}}, "self.v.n > 0.5", {"n": 1}, {"n": 0}),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_each_form_alone_is_seen_in_its_own_type(form: dict[str, Any], rule: str, good: Any, bad: Any) -> None:
+    """Beside no other one, for an object without any such form is handed to its rules as it is."""
+    schema = whole(o=ruled({"type": "object", "properties": {"v": form}}, rule))
+
+    assert causes(schema, {"o": {"v": good}}) == []
+    ((_, field, message),) = causes(schema, {"o": {"v": bad}})
+    assert field == "o"
+    assert "failed rule" in message, "it was evaluated"
