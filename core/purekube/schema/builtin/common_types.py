@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from purekube.schema.builtin.openapi import INT64, STRING, STRING_MAP, STRINGS, TIME, atomic_object, items, keyed, obj
+from purekube.schema.builtin.openapi import (
+    INT64,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    atomic_object,
+    each,
+    items,
+    keyed,
+    obj,
+)
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 _REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
@@ -12,13 +23,7 @@ NODE_SELECTOR_TERM: Final = atomic_object(obj(matchExpressions=items(_REQUIREMEN
 LOCAL_REFERENCE: Final = atomic_object(obj(name=STRING))
 OBJECT_REFERENCE: Final = atomic_object(
     obj(
-        apiVersion=STRING,
-        fieldPath=STRING,
-        kind=STRING,
-        name=STRING,
-        namespace=STRING,
-        resourceVersion=STRING,
-        uid=STRING,
+        **each(STRING, "apiVersion fieldPath kind name namespace resourceVersion uid"),
     )
 )
 TYPED_REFERENCE: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
@@ -27,14 +32,8 @@ CONDITIONS: Final = keyed(
     obj(
         "type",
         "status",
-        type=STRING,
-        status=STRING,
-        reason=STRING,
-        message=STRING,
-        lastTransitionTime=TIME,
-        lastUpdateTime=TIME,
-        lastProbeTime=TIME,
-        lastHeartbeatTime=TIME,
+        **each(STRING, "type status reason message"),
+        **each(TIME, "lastTransitionTime lastUpdateTime lastProbeTime lastHeartbeatTime"),
         observedGeneration=INT64,
     ),
     "type",

@@ -13,6 +13,7 @@ from purekube.schema.builtin.openapi import (
     atomic_object,
     choice,
     defaulted,
+    each,
     items,
     keyed,
     obj,
@@ -47,11 +48,9 @@ _ENV_FROM: Final = obj(
 )
 _HTTP_GET: Final = obj(
     "port",
-    host=STRING,
+    **each(STRING, "host path scheme"),
     httpHeaders=items(obj("name", "value", name=STRING, value=STRING)),
-    path=STRING,
     port=INT_OR_STRING,
-    scheme=STRING,
 )
 _HANDLER: Final[dict[str, Any]] = {
     "exec": obj(command=STRINGS),
@@ -61,12 +60,8 @@ _HANDLER: Final[dict[str, Any]] = {
 _PROBE: Final = obj(
     **_HANDLER,
     grpc=obj("port", port=INT32, service=STRING),
-    failureThreshold=INT32,
-    initialDelaySeconds=INT32,
-    periodSeconds=INT32,
-    successThreshold=INT32,
+    **each(INT32, "failureThreshold initialDelaySeconds periodSeconds successThreshold timeoutSeconds"),
     terminationGracePeriodSeconds=INT64,
-    timeoutSeconds=INT32,
 )
 _LIFECYCLE_HANDLER: Final = obj(**_HANDLER, sleep=obj("seconds", seconds=INT64))
 SECCOMP: Final = obj("type", localhostProfile=STRING, type=STRING)
@@ -74,14 +69,11 @@ APP_ARMOR: Final = obj("type", localhostProfile=STRING, type=STRING)
 SE_LINUX: Final = obj(level=STRING, role=STRING, type=STRING, user=STRING)
 WINDOWS: Final = obj(gmsaCredentialSpec=STRING, gmsaCredentialSpecName=STRING, hostProcess=BOOL, runAsUserName=STRING)
 _SECURITY_CONTEXT: Final = obj(
-    allowPrivilegeEscalation=BOOL,
+    **each(BOOL, "allowPrivilegeEscalation privileged readOnlyRootFilesystem runAsNonRoot"),
     appArmorProfile=APP_ARMOR,
     capabilities=obj(add=STRINGS, drop=STRINGS),
-    privileged=BOOL,
     procMount=STRING,
-    readOnlyRootFilesystem=BOOL,
     runAsGroup=INT64,
-    runAsNonRoot=BOOL,
     runAsUser=INT64,
     seLinuxOptions=SE_LINUX,
     seccompProfile=SECCOMP,
@@ -98,13 +90,8 @@ _PORT: Final = obj(
 _MOUNT: Final = obj(
     "name",
     "mountPath",
-    mountPath=STRING,
-    mountPropagation=STRING,
-    name=STRING,
+    **each(STRING, "mountPath mountPropagation name recursiveReadOnly subPath subPathExpr"),
     readOnly=BOOL,
-    recursiveReadOnly=STRING,
-    subPath=STRING,
-    subPathExpr=STRING,
 )
 _CONTAINER_FIELDS: Final[dict[str, Any]] = {
     "args": STRINGS,

@@ -5,48 +5,37 @@ from typing import Final
 from purekube.apimachinery import resources as known
 from purekube.schema.builtin.common_types import CONDITIONS
 from purekube.schema.builtin.document import BuiltIn
-from purekube.schema.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
+from purekube.schema.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, each, items, obj
 
 _NAMES: Final = obj(
     "plural",
     "kind",
     categories=STRINGS,
-    kind=STRING,
-    listKind=STRING,
-    plural=STRING,
+    **each(STRING, "kind listKind plural singular"),
     shortNames=STRINGS,
-    singular=STRING,
 )
 _COLUMN: Final = obj(
     "name",
     "type",
     "jsonPath",
-    description=STRING,
-    format=STRING,
-    jsonPath=STRING,
-    name=STRING,
+    **each(STRING, "description format jsonPath name type"),
     priority=INT32,
-    type=STRING,
 )
 _VERSION: Final = obj(
     "name",
     "served",
     "storage",
     additionalPrinterColumns=items(_COLUMN),
-    deprecated=BOOL,
+    **each(BOOL, "deprecated served storage"),
     deprecationWarning=STRING,
     name=STRING,
     schema=obj(openAPIV3Schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
     selectableFields=items(obj("jsonPath", jsonPath=STRING)),
-    served=BOOL,
-    storage=BOOL,
     subresources=obj(
         scale=obj(
             "specReplicasPath",
             "statusReplicasPath",
-            labelSelectorPath=STRING,
-            specReplicasPath=STRING,
-            statusReplicasPath=STRING,
+            **each(STRING, "labelSelectorPath specReplicasPath statusReplicasPath"),
         ),
         status={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     ),

@@ -5,7 +5,7 @@ from typing import Final
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.common_types import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
 from purekube.schema.builtin.document import BuiltIn
-from purekube.schema.builtin.openapi import BOOL, INT32, INT64, STRING, TIME, choice, items, obj, unique
+from purekube.schema.builtin.openapi import BOOL, INT32, INT64, STRING, TIME, choice, each, items, obj, unique
 from purekube.schema.builtin.pod_schema import POD_TEMPLATE
 
 _POLICY_RULE: Final = obj(
@@ -17,34 +17,25 @@ _POLICY_RULE: Final = obj(
 JOB_SPEC: Final = obj(
     "template",
     activeDeadlineSeconds=INT64,
-    backoffLimit=INT32,
-    backoffLimitPerIndex=INT32,
+    **each(INT32, "backoffLimit backoffLimitPerIndex completions maxFailedIndexes parallelism ttlSecondsAfterFinished"),
     completionMode=choice("NonIndexed", "Indexed"),
-    completions=INT32,
     managedBy=STRING,
     manualSelector=BOOL,
-    maxFailedIndexes=INT32,
-    parallelism=INT32,
     podFailurePolicy=obj("rules", rules=items(_POLICY_RULE)),
     podReplacementPolicy=choice("TerminatingOrFailed", "Failed"),
     selector=LABEL_SELECTOR,
     successPolicy=obj("rules", rules=items(obj(succeededCount=INT32, succeededIndexes=STRING))),
     suspend=BOOL,
     template=POD_TEMPLATE,
-    ttlSecondsAfterFinished=INT32,
 )
 _JOB_STATUS: Final = obj(
-    active=INT32,
+    **each(INT32, "active failed ready succeeded terminating"),
     completedIndexes=STRING,
     completionTime=TIME,
     conditions={key: value for key, value in CONDITIONS.items() if not key.startswith("x-")}
     | {"x-kubernetes-list-type": "atomic", "x-kubernetes-patch-merge-key": "type"},
-    failed=INT32,
     failedIndexes=STRING,
-    ready=INT32,
     startTime=TIME,
-    succeeded=INT32,
-    terminating=INT32,
     uncountedTerminatedPods=obj(failed=unique(STRING), succeeded=unique(STRING)),
 )
 JOB: Final = BuiltIn(Kind("batch", "v1", "Job", "jobs"), obj(spec=JOB_SPEC, status=_JOB_STATUS))

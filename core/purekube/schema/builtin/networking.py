@@ -15,6 +15,7 @@ from purekube.schema.builtin.openapi import (
     atomic_object,
     choice,
     defaulted,
+    each,
     items,
     keyed,
     obj,
@@ -50,24 +51,18 @@ SERVICE: Final = BuiltIn(
     obj(
         spec=obj(
             allocateLoadBalancerNodePorts=BOOL,
-            clusterIP=STRING,
-            clusterIPs=STRINGS,
-            externalIPs=STRINGS,
-            externalName=STRING,
-            externalTrafficPolicy=STRING,
+            **each(
+                STRING,
+                "clusterIP externalName externalTrafficPolicy internalTrafficPolicy ipFamilyPolicy "
+                "loadBalancerClass loadBalancerIP trafficDistribution",
+            ),
+            **each(STRINGS, "clusterIPs externalIPs ipFamilies loadBalancerSourceRanges"),
             healthCheckNodePort=INT32,
-            internalTrafficPolicy=STRING,
-            ipFamilies=STRINGS,
-            ipFamilyPolicy=STRING,
-            loadBalancerClass=STRING,
-            loadBalancerIP=STRING,
-            loadBalancerSourceRanges=STRINGS,
             ports=keyed(_PORT, "port", "protocol", patch_key="port"),
             publishNotReadyAddresses=BOOL,
             selector=atomic_object(STRING_MAP),
             sessionAffinity=choice("None", "ClientIP"),
             sessionAffinityConfig=obj(clientIP=obj(timeoutSeconds=INT32)),
-            trafficDistribution=STRING,
             type=choice("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
         ),
         status=obj(

@@ -1,7 +1,8 @@
 """Helpers for writing OpenAPI schemas of built-in kinds briefly.
 
-`obj` is an object with named fields, `items` an atomic list, `keyed` a map list, `unique` a set, `table` a map of
-strings to something. `merging` marks a list that only strategic merge patches merge.
+`obj` is an object with named fields, `each` gives several fields of one schema, `items` an atomic list, `keyed` a map
+list, `unique` a set, `table` a map of strings to something. `merging` marks a list that only
+strategic merge patches merge.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,11 @@ def obj(*required: str, **fields: OpenApi) -> OpenApi:
     if required:
         out["required"] = list(required)
     return out
+
+
+def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
+    """Return fields of one schema, named in a text with spaces between them."""
+    return dict.fromkeys(names.split(), schema)
 
 
 def items(schema: OpenApi) -> OpenApi:

@@ -4,7 +4,19 @@ from typing import Final
 
 from purekube.schema.builtin.common_types import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 from purekube.schema.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
-from purekube.schema.builtin.openapi import ANY, BOOL, INT32, INT64, QUANTITY, STRING, STRING_MAP, STRINGS, items, obj
+from purekube.schema.builtin.openapi import (
+    ANY,
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    each,
+    items,
+    obj,
+)
 
 _KEY_TO_PATH: Final = items(obj("key", "path", key=STRING, mode=INT32, path=STRING))
 _DOWNWARD_ITEMS: Final = items(
@@ -16,14 +28,14 @@ CLAIM_SPEC: Final = obj(
     dataSourceRef=obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING),
     resources=obj(limits=QUANTITIES, requests=QUANTITIES),
     selector=LABEL_SELECTOR,
-    storageClassName=STRING,
-    volumeAttributesClassName=STRING,
-    volumeMode=STRING,
-    volumeName=STRING,
+    **each(STRING, "storageClassName volumeAttributesClassName volumeMode volumeName"),
 )
 _PROJECTION: Final = obj(
     clusterTrustBundle=obj(
-        "path", labelSelector=LABEL_SELECTOR, name=STRING, optional=BOOL, path=STRING, signerName=STRING
+        "path",
+        labelSelector=LABEL_SELECTOR,
+        **each(STRING, "name path signerName"),
+        optional=BOOL,
     ),
     configMap=obj(items=_KEY_TO_PATH, name=STRING, optional=BOOL),
     downwardAPI=obj(items=_DOWNWARD_ITEMS),
@@ -48,18 +60,11 @@ VOLUME: Final = obj(
     ephemeral=obj(volumeClaimTemplate=obj("spec", metadata=EMBEDDED_META, spec=CLAIM_SPEC)),
     hostPath=obj("path", path=STRING, type=STRING),
     image=obj(pullPolicy=STRING, reference=STRING),
-    iscsi=ANY,
+    **each(
+        ANY, "iscsi rbd cephfs fc glusterfs awsElasticBlockStore azureDisk azureFile gcePersistentDisk vsphereVolume"
+    ),
     nfs=obj("server", "path", path=STRING, readOnly=BOOL, server=STRING),
     persistentVolumeClaim=obj("claimName", claimName=STRING, readOnly=BOOL),
     projected=obj(defaultMode=INT32, sources=items(_PROJECTION)),
     secret=obj(defaultMode=INT32, items=_KEY_TO_PATH, optional=BOOL, secretName=STRING),
-    rbd=ANY,
-    cephfs=ANY,
-    fc=ANY,
-    glusterfs=ANY,
-    awsElasticBlockStore=ANY,
-    azureDisk=ANY,
-    azureFile=ANY,
-    gcePersistentDisk=ANY,
-    vsphereVolume=ANY,
 )

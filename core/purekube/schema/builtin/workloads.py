@@ -5,7 +5,7 @@ from typing import Final
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.common_types import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR
 from purekube.schema.builtin.document import BuiltIn
-from purekube.schema.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, items, obj
+from purekube.schema.builtin.openapi import BOOL, INT32, INT64, INT_OR_STRING, STRING, each, items, obj
 from purekube.schema.builtin.pod_schema import POD_TEMPLATE
 from purekube.schema.builtin.volume_schema import CLAIM_SPEC
 
@@ -18,23 +18,18 @@ DEPLOYMENT: Final = BuiltIn(
         spec=obj(
             "selector",
             "template",
-            minReadySeconds=INT32,
+            **each(INT32, "minReadySeconds progressDeadlineSeconds replicas revisionHistoryLimit"),
             paused=BOOL,
-            progressDeadlineSeconds=INT32,
-            replicas=INT32,
-            revisionHistoryLimit=INT32,
             selector=LABEL_SELECTOR,
             strategy=obj(rollingUpdate=_ROLLING, type=STRING),
             template=POD_TEMPLATE,
         ),
         status=obj(
             **_COUNTS,
-            availableReplicas=INT32,
-            readyReplicas=INT32,
-            replicas=INT32,
-            terminatingReplicas=INT32,
-            unavailableReplicas=INT32,
-            updatedReplicas=INT32,
+            **each(
+                INT32,
+                "availableReplicas readyReplicas replicas terminatingReplicas unavailableReplicas updatedReplicas",
+            ),
         ),
     ),
 )
@@ -44,12 +39,10 @@ STATEFUL_SET: Final = BuiltIn(
         spec=obj(
             "selector",
             "template",
-            minReadySeconds=INT32,
+            **each(INT32, "minReadySeconds replicas revisionHistoryLimit"),
             ordinals=obj(start=INT32),
             persistentVolumeClaimRetentionPolicy=obj(whenDeleted=STRING, whenScaled=STRING),
             podManagementPolicy=STRING,
-            replicas=INT32,
-            revisionHistoryLimit=INT32,
             selector=LABEL_SELECTOR,
             serviceName=STRING,
             template=POD_TEMPLATE,
@@ -58,13 +51,9 @@ STATEFUL_SET: Final = BuiltIn(
         ),
         status=obj(
             **_COUNTS,
-            availableReplicas=INT32,
-            currentReplicas=INT32,
+            **each(INT32, "availableReplicas currentReplicas readyReplicas replicas updatedReplicas"),
             currentRevision=STRING,
-            readyReplicas=INT32,
-            replicas=INT32,
             updateRevision=STRING,
-            updatedReplicas=INT32,
         ),
     ),
 )
@@ -82,13 +71,11 @@ DAEMON_SET: Final = BuiltIn(
         ),
         status=obj(
             **_COUNTS,
-            currentNumberScheduled=INT32,
-            desiredNumberScheduled=INT32,
-            numberAvailable=INT32,
-            numberMisscheduled=INT32,
-            numberReady=INT32,
-            numberUnavailable=INT32,
-            updatedNumberScheduled=INT32,
+            **each(
+                INT32,
+                "currentNumberScheduled desiredNumberScheduled numberAvailable numberMisscheduled numberReady "
+                "numberUnavailable updatedNumberScheduled",
+            ),
         ),
     ),
 )
