@@ -22,7 +22,6 @@ from purekube_http import KubeApiClient, load_config
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.script import Act, SimulationScript
-from tests.app.simulation.defects import decided, with_condition
 from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
@@ -108,19 +107,6 @@ def test_the_same_version_decides_what_was_recorded(recording: Path) -> None:
 def differing(outcome: ReplayedRecording) -> dict[str, str]:
     """The first difference of each object."""
     return {difference.ref.name: str(difference) for difference in reversed(outcome.differences)}
-
-
-@pytest.mark.slow
-def test_another_operator_is_found_to_decide_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIM-3: one that is ready too early was recorded; the decision of this version names row, object and time."""
-    decided(
-        monkeypatch, lambda source, decision: with_condition(source, decision, reason="HelmReleaseReadyWithWarnings")
-    )
-    path = recorded(tmp_path, attrs.evolve(SCRIPT, acts=LIFE))
-    monkeypatch.undo()
-    found = differing(replayed(read_recording(path), SETTINGS))
-    assert "[REC-5 row 5 Ready]" in found["app-0"]
-    assert "writes the status Ready=True/HelmReleaseReady" in found["app-0"]
 
 
 def test_another_setting_shows_as_a_difference(recording: Path) -> None:
