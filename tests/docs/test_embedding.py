@@ -1,4 +1,4 @@
-"""docs/embedding.md does what it says: its code runs as it stands there, and the README's needs one import."""
+"""docs/embedding.md and core/README.md do what they say: their code runs as it stands there."""
 
 import re
 from datetime import UTC, datetime
@@ -15,8 +15,8 @@ from tests.packaging.test_doors import EMBEDDED
 from tests.support.embedded_server import embedded
 
 PAGE = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-CODE = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE, re.DOTALL))
+CORE = (ROOT / "core" / "README.md").read_text(encoding="utf-8")
+CODE = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE + CORE, re.DOTALL))
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -49,7 +49,7 @@ def run(*labels: str) -> dict[str, Any]:
     """What the blocks leave behind, run one after the other."""
     found: dict[str, Any] = {}
     for label in labels:
-        exec(compile(CODE[label], f"docs/embedding.md:{label}", "exec"), found)
+        exec(compile(CODE[label], f"{label} of docs/embedding.md or core/README.md", "exec"), found)
     return found
 
 
@@ -99,18 +99,6 @@ def test_the_same_operator_runs_over_http(tmp_path: Path, monkeypatch: pytest.Mo
             assert run_sync(InProcessKube(server).get(ref))["status"]["ready"] is True
 
     anyio.run(story)
-
-
-def test_the_parts_stand_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    run("parts")
-
-    assert "State." in capsys.readouterr().out
-
-
-def test_the_readme_needs_one_import_of_ours() -> None:
-    section = README.split("## Embed the core", 1)[1].split("\n## ", 1)[0]
-
-    assert re.findall(r"^from (vworkspace\S*) import", section, re.MULTILINE) == ["vworkspace_core"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/embedding.md", "docs/embedded-api-server.md"])
