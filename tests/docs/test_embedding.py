@@ -1,4 +1,4 @@
-"""docs/embedding.md and core/README.md do what they say: their code runs as it stands there."""
+"""docs/embedding.md and examples/passes do what they say: their code runs as it stands there."""
 
 import re
 from datetime import UTC, datetime
@@ -15,8 +15,8 @@ from tests.packaging.test_doors import EMBEDDED
 from tests.support.embedded_server import embedded
 
 PAGE = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-CORE = (ROOT / "core" / "README.md").read_text(encoding="utf-8")
-CODE = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE + CORE, re.DOTALL))
+PASSES = (ROOT / "examples" / "passes" / "README.md").read_text(encoding="utf-8")
+CODE = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE + PASSES, re.DOTALL))
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -49,7 +49,7 @@ def run(*labels: str) -> dict[str, Any]:
     """What the blocks leave behind, run one after the other."""
     found: dict[str, Any] = {}
     for label in labels:
-        exec(compile(CODE[label], f"{label} of docs/embedding.md or core/README.md", "exec"), found)
+        exec(compile(CODE[label], f"{label} of docs/embedding.md or examples/passes", "exec"), found)
     return found
 
 

@@ -58,7 +58,7 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether a kind is served, judged by its definition, since its informer starts a moment later (REC-12)."""
+    """Report whether a kind is served, by its definition: its informer starts only a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 

@@ -52,7 +52,7 @@ def script_text(
 
 
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the run of these acts and faults in a file. Raises BadFile."""
+    """Return the run that a file describes, if it has only these acts and faults. Raises BadFile."""
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
 

@@ -66,7 +66,7 @@ class OutageHold:
         self._wake()
 
     def began(self) -> None:
-        """Record that a try began, which uses up its permission."""
+        """Record that a try began: the next one needs a new permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:

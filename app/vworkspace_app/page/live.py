@@ -70,7 +70,7 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield events for one follower, who already shows the state with digest `have`, until its place is needed."""
+        """Yield events for one follower, whose page shows the state with digest `have`, while it has its place."""
         if not self.has_room(address):
             return
         self._make_room()

@@ -53,7 +53,7 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """`logLevel`, in the settings file."""
+        """The key of the setting in the settings file, such as `logLevel`."""
         return camel(self.name)
 
     @property

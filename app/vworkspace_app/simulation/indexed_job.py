@@ -57,7 +57,7 @@ def is_job_name(name: str) -> bool:
 
 
 def job_manifests(runs: IndexedRuns) -> Iterator[dict[str, Any]]:
-    """Yield the ServiceAccount, its only right, and the Job."""
+    """Yield the ServiceAccount, the Role with its only right, the binding, and the Job."""
     for kind, body in (
         (SERVICE_ACCOUNT, {}),
         (ROLE, {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}),

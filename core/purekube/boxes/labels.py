@@ -28,7 +28,7 @@ def finalizer(box: "Box") -> str:
 
 
 def child_labels(box: "Box") -> Mapping[str, str]:
-    """Return the labels of every child in addition to the marks."""
+    """Return the labels of every child, apart from those that mark its owner."""
     return {MANAGED_BY: MANAGED_BY_VALUE, BOX_NAME: box.name}
 
 

@@ -30,7 +30,7 @@ class Target:
 
 
 def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """Return the state of a target that a reader of its field `rest` waits for."""
+    """Return the state that a target must reach before another resource may read its field `rest`."""
     if soft:
         return Until.NOTHING
     if target.is_list:
