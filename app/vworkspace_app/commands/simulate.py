@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -20,6 +21,10 @@ from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdict_text
+from vworkspace_app.simulation.write_points import CRASH_POINTS
+
+_BAR: Final = 20
+"""The columns of the progress bar."""
 
 
 @attrs.frozen
@@ -37,6 +42,7 @@ class SimulateRequest:
     boxes: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     crds: tuple[str, ...] = ()
+    shards: int = 1
     workload: tuple[Act, ...] | None = None
     """The acts of every run; by default they are drawn."""
     verdict: Path | None = None
@@ -66,7 +72,7 @@ def simulate(request: SimulateRequest) -> int:
             law, saved = _saved(outcome, request)
             broken.append((seed, law, saved))
             tally.add_broken(BrokenRun(seed, law.clause, law.law, saved))
-        _progress(f"{tally.runs:,} of {request.runs:,}")
+        _progress(_bar(tally.runs, request.runs, time.monotonic() - began))
     _progress("")
     print("\n".join(summary_lines(f"seed {request.seed}", tally, time.monotonic() - began, request.faults)))
     for seed, law, saved in broken:
@@ -100,7 +106,10 @@ def _outcomes(request: SimulateRequest) -> Iterator[tuple[int, SimulationOutcome
 
 def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
     named = SimulationScript(
-        *(seed, request.replicas, request.seconds), *((), ()), *(request.boxes, request.controllers, request.crds)
+        *(seed, request.replicas, request.seconds),
+        *((), ()),
+        *(request.boxes, request.controllers, request.crds),
+        shards=request.shards,
     )
     script = drawn(named, request.instances, request.faults)
     if request.workload is not None:
@@ -139,8 +148,19 @@ def summary_lines(
     yield from _wrapped(
         "faults   ", [f"{tally.happened.get(name, 0):,} {name}" for name in faults or sorted(tally.happened)]
     )
+    if tally.crashed_at:
+        missing = [point for point in CRASH_POINTS if point not in tally.crashed_at]
+        reached = f"{len(CRASH_POINTS) - len(missing)} of {len(CRASH_POINTS)} write points were crashed at"
+        yield from _wrapped(f"crashes  {reached}{'; not at ' if missing else ''}", missing)
     clauses = [f"{clause} {count:,}" for clause, count in sorted(tally.checks.items())]
-    yield from _wrapped(f"laws     {sum(tally.checks.values()):,} checks · ", clauses)
+    counted = f"{len(tally.laws)} laws, {sum(tally.checks.values()):,} checks"
+    yield from _wrapped(f"laws     {counted} · ", clauses)
+
+
+def _bar(done: int, runs: int, took: float) -> str:
+    """Return how far the runs are, and how long they have taken."""
+    blocks = _BAR * done // runs
+    return f"{'█' * blocks}{'░' * (_BAR - blocks)}  {done:,} of {runs:,}   {clock(took)[:-4]}"
 
 
 def _wrapped(head: str, parts: Sequence[str], width: int = 116) -> Iterator[str]:

@@ -19,6 +19,7 @@ def simulate_runs(
     time: Annotated[str, Parameter(name="--for", help="Virtual time of a run until its faults stop: 10m, 1h.")] = "1h",
     instances: Annotated[int, Parameter(help="ApplicationInstances that are made in a run, or objects of yours.")] = 10,
     replicas: Annotated[int, Parameter(help="Processes of the operator, of which one leads.")] = 2,
+    shards: Annotated[int, Parameter(help="Shards of the operator, each with so many replicas.")] = 1,
     faults: Annotated[str, Parameter(help="all, none, or names with commas between them.")] = "all",
     box: Annotated[
         list[str] | None,
@@ -65,7 +66,7 @@ def simulate_runs(
     from vworkspace_app.simulation.extensions import extension_simulation
     from vworkspace_app.simulation.faults import FAULTS
 
-    counts = {"--runs": runs, "--instances": instances, "--replicas": replicas, "--jobs": jobs}
+    counts = {"--runs": runs, "--instances": instances, "--replicas": replicas, "--shards": shards, "--jobs": jobs}
     if wrong := [name for name, count in counts.items() if count < 1]:
         raise CommandError(f"{', '.join(wrong)}: at least 1", status=USAGE)
     if not 0 <= index < 1_000_000:
@@ -77,6 +78,7 @@ def simulate_runs(
     request = SimulateRequest(
         *(runs, seconds_of_run(time), instances, replicas, named, seed + index * runs, jobs, output),
         *extensions,
+        shards=shards,
         workload=acts,
         verdict=verdict,
         save=config_maps_in(config_maps) if config_maps else None,

@@ -61,7 +61,12 @@ def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> Si
     """Return a script with the acts on so many objects, and the faults, that its seed draws. Raises CommandError."""
     simulation = simulation_for(script)
     steps = simulation.draw(
-        script.seed, seconds=script.seconds, objects=objects, replicas=script.replicas, faults=faults
+        script.seed,
+        seconds=script.seconds,
+        objects=objects,
+        replicas=script.replicas,
+        faults=faults,
+        shards=script.shards,
     )
     return attrs.evolve(script, acts=steps.acts, incidents=steps.incidents)
 

@@ -13,6 +13,7 @@ from purekube_run.simulation.run import SimulationOutcome
 
 MOST_BYTES: Final = 4096
 _MOST_BROKEN: Final = 10
+_SETS: Final = ("laws", "crashed_at", "points")
 _FORMAT: Final = "vworkspace.io/verdict/v1"
 
 
@@ -37,6 +38,8 @@ class SimulationTally:
     writes: int = 0
     seconds: float = 0.0
     points: set[str] = attrs.field(factory=set)
+    crashed_at: set[str] = attrs.field(factory=set)
+    laws: set[str] = attrs.field(factory=set)
     happened: dict[str, int] = attrs.field(factory=dict)
     checks: dict[str, int] = attrs.field(factory=dict)
     broken_runs: int = 0
@@ -50,6 +53,8 @@ class SimulationTally:
         self.writes += outcome.writes
         self.seconds += outcome.seconds
         self.points |= outcome.write_points
+        self.crashed_at |= outcome.crashed_at
+        self.laws |= {f"{clause} {law}" for clause, law in outcome.laws}
         _count(self.happened, outcome.happened)
         _count(self.checks, outcome.checks)
 
@@ -64,6 +69,8 @@ class SimulationTally:
         for field in ("runs", "acts", "jobs", "writes", "seconds", "broken_runs"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
         self.points |= other.points
+        self.crashed_at |= other.crashed_at
+        self.laws |= other.laws
         _count(self.happened, other.happened)
         _count(self.checks, other.checks)
         self.broken += other.broken
@@ -77,12 +84,13 @@ def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
 def verdict_text(tally: SimulationTally) -> str:
     """Return the verdict as a termination message of at most `MOST_BYTES`."""
     broken = [attrs.asdict(run) for run in tally.broken[:_MOST_BROKEN]]
-    whole = {**attrs.asdict(tally), "format": _FORMAT, "points": sorted(tally.points), "broken": broken}
+    sets = {name: sorted(getattr(tally, name)) for name in _SETS}
+    whole = {**attrs.asdict(tally), **sets, "format": _FORMAT, "broken": broken}
     while len(text := msgspec.json.encode(whole, order="sorted")) > MOST_BYTES and broken:
         broken.pop()
-    for field in ("points", "happened"):  # lists of names are the longest, and the least that is missed
+    for field in (*_SETS, "happened"):  # lists of names are the longest, and the least that is missed
         if len(text) > MOST_BYTES:
-            whole[field] = [] if field == "points" else {}
+            whole[field] = [] if field in _SETS else {}
             text = msgspec.json.encode(whole, order="sorted")
     return text.decode()
 

@@ -332,6 +332,10 @@ def slug(name: str) -> str:
     return name.lower().replace(" ", "-").replace("'", "")
 
 
+SAVED = tuple(name for name in DEFECTS if (SEEDS / f"{slug(name)}.json").exists())
+"""Defects of which a search has saved a run."""
+
+
 @attrs.frozen
 class Found:
     """How a defect was found: the runs it took, the law, and the acts and faults of the shrunk run."""

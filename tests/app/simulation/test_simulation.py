@@ -13,7 +13,7 @@ from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act, Incident, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
-from tests.app.simulation.defects import DEFECTS, MOST_STEPS, QUICKLY_FOUND, SEEDS, slug
+from tests.app.simulation.defects import DEFECTS, MOST_STEPS, QUICKLY_FOUND, SAVED, SEEDS, slug
 from tests.support.effort import of_both
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform, read_script
@@ -46,7 +46,7 @@ def test_every_law_holds_through_all_faults(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", of_both((*range(100, 130), 304), range(100, 1000)))
+@pytest.mark.parametrize("seed", of_both((*range(100, 106), 304), range(100, 1000)))
 def test_every_law_holds_through_half_an_hour(seed: int) -> None:
     """SIM-2, SIM-4: among them the seed whose release stalled in a fault, which waits for a person's retry."""
     outcome = perform(draw(seed, seconds=1800, instances=6, replicas=2, faults=tuple(FAULTS)))
@@ -54,7 +54,7 @@ def test_every_law_holds_through_half_an_hour(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(400, 405))
+@pytest.mark.parametrize("seed", [400, 401])
 def test_every_law_holds_in_two_shards(seed: int) -> None:
     """SIM-2, SIM-4, RUN-13."""
     outcome = perform(draw(seed, seconds=900, instances=6, replicas=2, shards=2, faults=tuple(FAULTS)))
@@ -140,7 +140,7 @@ def test_a_defect_is_found_in_the_life_of_one_instance(name: str, monkeypatch: p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize("name", SAVED)
 def test_a_defect_is_found_by_its_law_in_at_most_ten_acts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIM-4: in the shrunk run that a search among seeds saved, and without the defect every law holds in that run."""
     saved = read_script(SEEDS / f"{slug(name)}.json")
