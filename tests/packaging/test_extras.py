@@ -101,6 +101,7 @@ def test_the_runtime_imports_the_laboratory_for_trials_and_simulations_only() ->
     assert {(name, Path(path).parent.name) for name, path in found} - EXCEPTED <= {
         ("kubelab", "trials"),
         ("kubelab", "simulation"),
+        ("kubelab", "examination"),
     }
 
 
