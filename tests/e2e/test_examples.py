@@ -73,7 +73,7 @@ def test_the_page_names_every_file() -> None:
 
     assert all(f"]({path.name})" in page for path in EXAMPLES.glob("*.yaml"))
     folders = {path.parent.name for path in EXAMPLES.glob("*/*")}
-    assert folders == {"operations", "boxes", "shops"}
+    assert folders == {"operations", "boxes", "passes", "shops"}
     assert all(f"]({folder})" in page for folder in folders)
 
 
