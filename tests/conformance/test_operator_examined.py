@@ -1,6 +1,9 @@
 """`conformance operator` on our own operator, in its own form (CONF-1)."""
 
 import json
+import os
+import shlex
+import signal
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -8,8 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from purekube_run.examination.operator_process import OperatorCommand
+from purekube_run.process.command_line import INTERRUPTED
 from tests.docs.spec_pages import clauses
-from tests.support.commands import COMMAND, Ended, run
+from tests.support.commands import COMMAND, Ended, Running, run
+from tests.support.patience import until
 from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
 from vworkspace_app.examination.run import ExaminationRequest
 
@@ -60,6 +65,23 @@ def test_an_operator_that_ends_at_once_is_told_with_its_last_lines() -> None:
     assert refused.status == 1
     assert "the operator ended with status 0" in refused.err
     assert "42" in refused.err
+
+
+@pytest.mark.slow
+def test_an_examination_that_is_interrupted_leaves_no_operator_running(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    program = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    operator = shlex.join([sys.executable, "-c", program, "{kubeconfig}"])
+    words = ("conformance", "operator", "--clause", "REC-1", "--operator", operator)
+    with Running(tmp_path / "files", *words, cold=True) as examiner:
+        until(lambda: pid.exists() and bool(pid.read_text()), "the operator runs")
+        examiner.send(signal.SIGTERM)
+        ended = examiner.end()
+
+    assert ended.status == INTERRUPTED, ended.err
+    assert "interrupted" in ended.err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 @pytest.mark.slow

@@ -1,22 +1,24 @@
 """`conformance operator` and `conformance list`: examine any operator that serves this API, from outside."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-import anyio
 from cyclopts import Parameter
 
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.report import as_json, line_of, listed, summary_of, write_reports
 from purekube_run.examination.verdicts import Check, Finding, Verdict
-from purekube_run.process.command_line import FAILURE, USAGE, CommandError
+from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
+from purekube_run.process.signals import run_until_signal
 from vworkspace_app.examination.case import NEEDS
 from vworkspace_app.examination.clauses import UNSEEN, Profile
 from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
 from vworkspace_app.settings.setting_types import seconds_of
+
+T = TypeVar("T")
 
 Reports: TypeAlias = Annotated[
     list[Path] | None,
@@ -112,12 +114,23 @@ def teller(output: str) -> Any:
     return tell
 
 
-def run_examination(work: Any) -> Any:
-    """Run an examination and return its result. Raises the error that ended it."""
+def run_examination(work: Callable[[], Awaitable[T]]) -> T:
+    """Run an examination and return its result; SIGINT and SIGTERM end the operator under test with it.
+
+    Raises CommandError when it was interrupted, and the error that ended it.
+    """
+    results: list[T] = []
+
+    async def keep() -> None:
+        results.append(await work())
+
     try:
-        return anyio.run(work)
+        interrupted = run_until_signal(keep)
     except BaseExceptionGroup as group:
         raise unwrap_group(group) from None
+    if interrupted:
+        raise CommandError("interrupted: the examination is incomplete", status=INTERRUPTED)
+    return results[0]
 
 
 def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, reports: Sequence[Path]) -> int:
