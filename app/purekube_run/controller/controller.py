@@ -24,9 +24,10 @@ class KeyReconciler(Protocol):
     """The reconcile of one controller."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Observe, decide and execute, once; `stored` is None for an object that the cache does not hold.
+        """Run one pass: observe, decide, execute. `stored` is the cached object, None if the cache does not hold it.
 
-        Calls `on_write` for each write as soon as it is answered (RUN-3). May return or raise errors of the core.
+        Calls `on_write` for each write as soon as the server has answered (RUN-3). An OperatorError may be raised, or
+        returned in the result.
         """
         ...
 

@@ -50,9 +50,10 @@ class LiveRereads:
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
-        """Return the result, requeued for the next live read if its key is in progress after the pass.
+        """Return the result of a pass; while the key is in progress, requeued at the latest for its next live read.
 
-        Called after the pass, since the pass may have just begun something, and no event may ever cause another pass.
+        Without the requeue, a pass that starts work could be the last one: perhaps no event ever wakes the key. A key
+        that is no longer in progress is forgotten.
         """
         if not under_way:
             self.forget(key)

@@ -42,9 +42,10 @@ _STARTS: Final = 60.0
 
 @attrs.define(eq=False)
 class Examination:
-    """The stage of all checks. `patience` is how many seconds an operator has for what it owes.
+    """The environment that all checks share: the API server, the proxy and the processes of the examined operator.
 
-    `primary` are the kinds that an operator has to watch before it counts as started.
+    The operator has `patience` seconds for each effect that a check waits for. It counts as started once it watches
+    the kind `primary`.
     """
 
     api: KubeApiClient
@@ -213,7 +214,10 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Remove what goes with the namespaces; `examination` goes on meanwhile."""
+        """Finish the cleanup after the namespaces of the check were deleted, while other checks run.
+
+        Does nothing here: a subclass overrides it if the deletion needs more, such as a running controller.
+        """
 
     @property
     def patience(self) -> float:

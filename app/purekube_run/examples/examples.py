@@ -39,9 +39,10 @@ class NoExample(Exception):
 
 @attrs.define
 class Examples:
-    """Examples of objects of one schema. With `wide` also unusual values: empty and odd texts, extreme numbers.
+    """A generator of example objects that satisfy one schema; `choose` makes its random choices.
 
-    `fixed` are fields of `spec` that are given instead of drawn.
+    With `wide` it also generates unusual values: empty and odd texts, extreme numbers. `fixed` holds the fields of
+    `spec` whose values are given, not generated.
     """
 
     schema: Schema

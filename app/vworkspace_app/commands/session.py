@@ -48,7 +48,7 @@ CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certif
 
 
 def form_of(output: str) -> Format | None:
-    """Return the format for data; None for the text or table for people."""
+    """Return the data format that `--output` selects; None for `text` and `table`, which are for people."""
     return None if output in ("text", "table") else Format(output)
 
 

@@ -177,7 +177,7 @@ async def run_box_story(scene: BoxScene, stage: Stage) -> None:
 
 
 def lines(scene: BoxScene) -> Iterator[str]:
-    """Yield the lines to print if the scene keeps running: addresses, files, and commands to try."""
+    """Yield the text that `demo --keep` prints after the story: the kubeconfig, and commands to try."""
     plural, where = scene.box.kind.plural, f"-n {NAMESPACE_NAME}"
     yield "the box and the simulated controllers go on. Try, in another shell:"
     yield ""

@@ -26,7 +26,7 @@ def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
-    """Return `status/reason` by condition type, as a status is shown."""
+    """Return the status and reason of each condition as `status/reason`, by the condition's type."""
     return {
         entry["type"]: f"{entry['status']}/{entry['reason']}"
         for entry in get_path(manifest, "status", "conditions") or ()

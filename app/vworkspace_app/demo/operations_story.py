@@ -30,7 +30,7 @@ class OperationsTeller(Narrator[World]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Offer Odoo's job for the instance, annotated for these engines in addition to the usual ones."""
+        """Enqueue Odoo's job for the instance, annotated for these engines in addition to the usual ones."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
@@ -38,7 +38,10 @@ class OperationsTeller(Narrator[World]):
         return self._enqueue("apply", desired, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
-        """Offer Odoo's job for an Operation; a later version has further fields in its spec."""
+        """Enqueue the job by which Odoo requests an Operation.
+
+        `version` is part of the job's idempotency key: a higher one changes the spec of the same Operation.
+        """
         intent = {"intent": "request-operation", "operation": request.manifest}
         return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
 

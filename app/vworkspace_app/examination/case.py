@@ -205,7 +205,7 @@ class InstanceCase(Case):
         }
 
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
-        """Apply an Operation as a person does."""
+        """Apply an Operation, and remember it: if a wait times out, its state becomes part of the evidence."""
         ref = await self.apply(self.operation(name, kind, engine, **spec), OPERATION)
         self._subjects.append(ref)
         return ref

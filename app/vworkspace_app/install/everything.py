@@ -95,7 +95,10 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def kustomize_bases() -> Mapping[str, str]:
-    """Return text by path in the repository: the CRDs, the operator, and the objects of each managed namespace."""
+    """Return the files of the kustomize bases, as texts by their paths in the repository.
+
+    There is one base for the CRDs, one for the operator, and one for the objects of a managed namespace.
+    """
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()
     return {

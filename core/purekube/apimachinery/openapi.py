@@ -30,9 +30,10 @@ class SchemaTypeError(TypeError):
 
 
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:
-    """Return the schema of an attrs class, its docstring as description.
+    """Return the OpenAPI schema of an attrs class; the class's docstring becomes the description.
 
-    `every_default` publishes each default that is a text, a number or a boolean, whether or not its field requests it.
+    Defaults are written into the schema for fields with `publish_default`; with `every_default`, for each field whose
+    default is a non-empty text, a number or a boolean.
     Raises SchemaTypeError with the path of a field whose type has no schema.
     """
     return _Generator(every_default).object(cls, cls.__name__, ())

@@ -38,10 +38,11 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 
 @attrs.define(eq=False)
 class Evaluation:
-    """The evaluations of one decision. `parent` is `self`.
+    """The data and the step budget that all expressions of one decision share.
 
-    `now` is for gates alone; None if none are evaluated. `observed` holds the consents. `due` is when the first closed
-    gate opens with time.
+    `parent` is the value of the variable `self`. `now` is read by gates only, and None if none is evaluated. In
+    `observed` are the consents of other namespaces and of Secrets. `due` is the earliest time at which a closed gate
+    will open.
     """
 
     box: Box

@@ -149,9 +149,10 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The answer of a function that cannot answer yes: nothing is applied and nothing deleted.
+    """The reason why a node's function returns neither True nor its items.
 
-    Only `HoldCause.NO` is a definite no. `touched` are the edges that the evaluation needed, as in `Rendered`.
+    `HoldCause.NO` counts as False. With any other cause from `include` or `render`, the node's objects are neither
+    written nor pruned. `touched` are the edges that the evaluation read, as in `Rendered`.
     """
 
     cause: HoldCause

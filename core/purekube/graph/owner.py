@@ -165,7 +165,7 @@ class Owner:
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
 
     def is_orphaned(self, live: Manifest) -> bool:
-        """Report whether the object is orphaned instead of deleted."""
+        """Report whether the object's annotation says to orphan it when it is pruned or its owner is deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:

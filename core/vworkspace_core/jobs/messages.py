@@ -197,7 +197,7 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """A write of the record; answered by Recorded, RecordRefused or StepFailed."""
+    """A write of a job's record, for resuming after a restart; answered by Recorded, RecordRefused or StepFailed."""
 
     job_id: str
     record: JobRecord = attrs.field(repr=False)

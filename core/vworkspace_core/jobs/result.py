@@ -45,7 +45,7 @@ class JobOutcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons that the agent itself gives; those of conditions are passed on unchanged."""
+    """The reasons of job results that the agent determines itself. Other results copy the reason of a condition."""
 
     INVALID_JOB = "InvalidJob"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

@@ -172,6 +172,6 @@ def parameters_digest(parameters: Mapping[str, Any] | None) -> str:
 
 
 def approval_claim(payload: Mapping[str, Any], secret: bytes) -> str:
-    """Return the claim with that `payload`, as the control plane makes it when a person approves."""
+    """Return a claim with this payload, signed with `secret`, in the form that the control plane issues."""
     middle = base64.urlsafe_b64encode(canonical_json({"v": _VERSION, **payload})).rstrip(b"=").decode()
     return f"{_PREFIX}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"

@@ -16,10 +16,10 @@ CONVERT_PATH: Final = "/convert"
 
 
 def validate_path(box: str) -> str:
-    """Return the path that checks the rules of a box."""
+    """Return the URL path of the webhook that validates objects by the rules of a box."""
     return f"/boxes/{box}/validate"
 
 
 def default_path(box: str) -> str:
-    """Return the path that fills in the fields of a box's kind."""
+    """Return the URL path of the webhook that sets the fields that a box computes."""
     return f"/boxes/{box}/default"

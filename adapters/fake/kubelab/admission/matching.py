@@ -62,7 +62,7 @@ def _unevaluated(why: str) -> str:
 
 @cache
 def compile_condition(expression: str) -> Program:
-    """Compile a match condition, whose variables have no static types here. Raises CelSyntaxError."""
+    """Compile the CEL expression of a match condition without checking its types. Raises CelSyntaxError."""
     variables = dict.fromkeys(("object", "oldObject", "request", "authorizer"), DYN)
     return compile_expression(expression, Environment(variables), checked=False)
 

@@ -165,7 +165,10 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
 
 
 def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
-    """Post an Event about a new artifact, or about an old one that could be fetched again after failures."""
+    """Post an Event if the artifact is new, or if fetching works again after a failure.
+
+    Its reason is `reason` for a new artifact, `again` for an unchanged one.
+    """
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)
 
