@@ -214,7 +214,7 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Finish the cleanup after the namespaces of the check were deleted, while other checks run.
+        """Finish the cleanup once the deletion of the namespaces has been requested, while other checks run.
 
         Does nothing here: a subclass overrides it if the deletion needs more, such as a running controller.
         """
