@@ -126,7 +126,8 @@ class OperationLaws:
 
     def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
         """Check that a run that needs an approval has one, which started no other run."""
-        if (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
+        is_required = get_path(live, "spec", "approvals", "required") is True
+        if not is_required and (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
             return
         claim = str(get_path(live, "spec", "approvals", "claim") or "")
         self._check("OPS-4", "nothing starts without its approval", ref, bool(claim), "there is no claim")

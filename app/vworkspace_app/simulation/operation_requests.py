@@ -58,6 +58,7 @@ class OperationRequests:
 
     world: SimulatedWorld
     asked: dict[str, list[ObjectRef]] = attrs.field(factory=dict)
+    _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
         """Return a new Operation of the template `of`, or of one that the act's number chooses."""
@@ -82,6 +83,17 @@ class OperationRequests:
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
         """Create an Operation as a person. Raises errors of the port."""
         self.world.create(self.manifest(act, namespace, of=of), OPERATION)
+
+    def create_approved(self, act: Act, namespace: str) -> None:
+        """Create an Operation with an approval; an act with an even number gives the first one of the instance again.
+
+        Raises errors of the port.
+        """
+        manifest = self.manifest(act, namespace)
+        name, spec = manifest["metadata"]["name"], manifest["spec"]
+        first = self._first_approved.setdefault(act.name, name)
+        spec["approvals"] = self._approval(name, namespace, spec["parameters"], name if act.number % 2 else first)
+        self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
         """Approve the last Operation of an instance; now and then with an approval that another one has used."""

@@ -33,6 +33,7 @@ class Do(StrEnum):
     OPERATION_JOB = "job that asks for an Operation"
     BACKUP = "backup"
     OPERATE = "Operation"
+    APPROVED = "Operation with an approval"
     APPROVE = "approve an Operation"
     CANCEL = "cancel an Operation"
     DELETE_OPERATION = "delete an Operation"
@@ -41,7 +42,9 @@ class Do(StrEnum):
     END = "delete the namespace"
 
 
-_OPERATING: Final = (*((Do.BACKUP, 1), (Do.OPERATE, 5), (Do.APPROVE, 3), (Do.CANCEL, 1), (Do.DELETE_OPERATION, 1)),)
+_OPERATING: Final = (
+    *((Do.BACKUP, 1), (Do.OPERATE, 5), (Do.APPROVED, 2), (Do.APPROVE, 3), (Do.CANCEL, 1), (Do.DELETE_OPERATION, 1)),
+)
 _EDITS: Final = (
     *((Do.UPGRADE, 5), (Do.VALUES, 3), (Do.BREAK, 1), (Do.SUSPEND, 1), (Do.RESUME, 2), (Do.DELETE, 2), (Do.CREATE, 1)),
     *((Do.ANNOTATE, 1), (Do.DELETE_CHILD, 1), (Do.ANNOTATE_CHILD, 1), (Do.ROLL_BACK, 1), (Do.RETRY, 1)),

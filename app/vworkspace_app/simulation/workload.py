@@ -24,8 +24,8 @@ GITOPS: Final = "gitops-tool"
 _TAKE_OVER: Final = "kubectl label secrets "
 _OF_JOBS: Final = (Do.JOB, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
 _OF_OPERATIONS: Final = (
-    *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVE),
-    *(Do.CANCEL, Do.DELETE_OPERATION),
+    *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
+    *(Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
 )
 
 
@@ -164,6 +164,8 @@ class SimulatedWorkload:
                 self.jobs.ask_for(operations.manifest(act, space))
             case Do.BACKUP:
                 operations.create(act, space, of=f"backup.{engines_of(act.name)['backup']}")
+            case Do.APPROVED:
+                operations.create_approved(act, space)
             case Do.APPROVE:
                 operations.approve(act)
             case Do.CANCEL:

@@ -5,7 +5,7 @@ from typing import Final
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
-from purekube.controller.shard import WHOLE
+from purekube.controller.shard import WHOLE, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import place_of
@@ -52,7 +52,7 @@ class WriteLaws:
             holds = f"{write.replica}_" in holder
             self._laws.check("RUN-4", "only the holder of the Lease writes", request.ref, holds, f"{holder} holds it")
         if request.kind in _OURS and request.subresource == "status":
-            owns = shard.owns(request.namespace)
+            owns = shard_of(request.namespace or "", shard.count) == shard.index
             self._laws.check("RUN-13", "one shard acts on an object", request.ref, owns, f"shard {shard} wrote it")
 
     def _check_delete(self, write: ObservedWrite) -> None:

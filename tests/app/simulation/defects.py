@@ -5,8 +5,9 @@
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ import attrs
 import pytest
 
 from purekube.controller.backoff import Backoff
-from purekube.controller.decision import Create, Decision, Finalizer
+from purekube.controller.decision import Decision, Finalizer
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence, LeaseLost
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.run import SimulationOutcome
+from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
@@ -29,7 +31,7 @@ from vworkspace_app.operations import controller as operations
 from vworkspace_app.simulation.faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform
 from vworkspace_app.simulation.surroundings import PASSWORD
-from vworkspace_core.api.operation import OperationStatus
+from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs import awaiting_status, payload_security
 from vworkspace_core.jobs.result import SUCCEEDED
@@ -48,13 +50,32 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @attrs.frozen
 class Defect:
-    """A defect: how it is put in, the laws of which one finds it, and the size of the worlds where it is sought."""
+    """A defect: how it is put in, the laws of which one finds it, and the worlds where it is sought.
+
+    A script of `seconds` is drawn with the faults that can show the defect, and runs `pace` times as fast.
+    """
 
     patch: Patch
     laws: frozenset[tuple[str, str]]
     seconds: float = 600.0
     instances: int = 4
     shards: int = 1
+    faults: tuple[str, ...] = tuple(FAULTS)
+    pace: float = 1.0
+
+    def drawn(self, seed: int) -> SimulationScript:
+        """Return the script of a seed."""
+        script = draw(
+            seed,
+            seconds=self.seconds,
+            instances=self.instances,
+            replicas=2,
+            faults=self.faults,
+            shards=self.shards,
+        )
+        acts = tuple(attrs.evolve(act, at=round(act.at / self.pace, 3)) for act in script.acts)
+        incidents = tuple(attrs.evolve(each, at=round(each.at / self.pace, 3)) for each in script.incidents)
+        return attrs.evolve(script, seconds=script.seconds / self.pace, acts=acts, incidents=incidents)
 
 
 def deciding(change: Callable[[Any, Decision], Decision]) -> Patch:
@@ -98,18 +119,23 @@ def _never_pruned(source: Any, decision: Decision) -> Decision:
 
 
 def _restless(source: Any, decision: Decision) -> Decision:
-    passes = _PASSES.setdefault(source.metadata.uid, iter(range(10**6)))
-    mark = {"example.com/passes": str(next(passes))} if decision.is_empty else {}
-    return attrs.evolve(decision, annotations={**decision.annotations, **mark})
+    """Annotate the instance in every second pass that has nothing to do: its own write wakes it once."""
+    if not decision.is_empty:
+        return decision
+    number = next(_PASSES.setdefault(source.metadata.uid, count()))
+    return decision if number % 2 else attrs.evolve(decision, annotations={"example.com/passes": str(number)})
 
 
-_PASSES: dict[str, Any] = {}
+_PASSES: dict[str, Iterator[int]] = {}
 
 
 def _older_generation(source: Any, decision: Decision) -> Decision:
     """Keep Ready=True with the new generation while Flux is at work on it."""
-    was_ready = any(each.type == "Ready" and each.status == "True" for each in source.status.conditions)
-    return with_condition(source, decision, status="True", reason="HelmReleaseReady") if was_ready else decision
+    ready = [each for each in source.status.conditions if each.type == "Ready" and each.status == "True"]
+    if not ready:
+        return decision
+    since = ready[0].last_transition_time
+    return with_condition(source, decision, status="True", reason="HelmReleaseReady", lastTransitionTime=since)
 
 
 def _forced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,26 +229,14 @@ def _spent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what an Operation did once its run has ended, and make the engine's object again under another name."""
+    """Forget what an Operation did once its run has ended."""
 
     def defective(source: Any, observed: Any, context: Any) -> Decision:
-        status = getattr(source, "status", None)
-        if status is not None and str(status.phase) in ("Succeeded", "Failed"):
+        if getattr(source, "status", OperationStatus()).phase in TERMINAL_PHASES:
             source = attrs.evolve(source, status=OperationStatus())
-        decision = reconcile_operation(source, observed, context)
-        creates = tuple(_renamed(each) for each in decision.creates)
-        return attrs.evolve(decision, creates=creates)
+        return reconcile_operation(source, observed, context)
 
     monkeypatch.setattr(operations, "reconcile_operation", defective)
-
-
-def _renamed(create: Create) -> Create:
-    number = next(_NUMBERS)
-    meta = {**create.manifest["metadata"], "name": f"{create.manifest['metadata']['name'][:50]}-{number}"}
-    return attrs.evolve(create, manifest={**create.manifest, "metadata": meta})
-
-
-_NUMBERS = iter(range(10**9))
 
 
 def _stubborn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,50 +282,79 @@ DEFECTS = {
         deciding(lambda source, decision: attrs.evolve(decision, annotations={NOTE: None})),
         _laws(("REC-8", "annotations of others stay")),
     ),
-    "writes when nothing changed": Defect(
-        deciding(_restless), _laws(("REC-6", "nothing is written at rest"), ("RUN-2", "no hot loop"))
-    ),
+    "writes when nothing changed": Defect(deciding(_restless), _laws(("REC-6", "nothing is written at rest"))),
     "never prunes": Defect(deciding(_never_pruned), _laws(("REC-14", "an older source goes"))),
     "forces ownership": Defect(_forced, _laws(("REC-8", "nothing is forced"))),
     "ignores uids": Defect(_without_uids, _laws(("REC-10", "a delete names the uid"))),
     "ignores 409": Defect(_without_versions, _laws(("REC-6", "a write names its version"))),
     "loses acknowledged jobs": Defect(
-        _forgetful, _laws(("PULL-4", "an acknowledged job has a result")), seconds=1800.0
+        _forgetful,
+        _laws(("PULL-4", "an acknowledged job has a result")),
+        faults=("replica-killed", "crash-before-write", "crash-after-write", "crash-at-write-point"),
     ),
     "acknowledges before it records": Defect(_unrecorded, _laws(("PULL-4", "the record precedes the ack"))),
     "replays an answered job as new": Defect(
-        _without_tombstones, _laws(("PULL-4", "one effect per job"), ("PULL-3", "a repeated job does nothing"))
+        _without_tombstones,
+        _laws(("PULL-4", "one effect per job"), ("PULL-3", "a repeated job does nothing")),
+        seconds=3600.0,
+        faults=("control-plane-repeats",),
+        pace=6.0,
     ),
     "tells success early": Defect(
         _told_early, _laws(("PULL-3", "succeeded is never told early"), ("PULL-3", "deleted is never told early"))
     ),
     "takes unsigned jobs": Defect(
-        _unverified, _laws(("PULL-9", "a forged job has no effect"), ("PULL-9", "a forged job fails"))
+        _unverified,
+        _laws(("PULL-9", "a forged job has no effect"), ("PULL-9", "a forged job fails")),
+        seconds=7200.0,
+        instances=6,
+        faults=(),
+        pace=24.0,
     ),
     "believes a stale cache at a delete": Defect(
-        _stale_delete, _laws(("REC-10", "the finalizer outlives the release"), ("REC-10", "nothing in use is deleted"))
+        _stale_delete,
+        _laws(("REC-10", "the finalizer outlives the release"), ("REC-10", "nothing in use is deleted")),
+        seconds=14400.0,
+        faults=("stale-cache",),
+        pace=48.0,
     ),
-    "retries at once for ever": Defect(_at_once, _laws(("RUN-2", "no hot loop"), ("RUN-2", "time passes"))),
+    "retries at once for ever": Defect(
+        _at_once,
+        _laws(("RUN-2", "no hot loop"), ("RUN-2", "time passes")),
+        seconds=14400.0,
+        faults=("right-removed",),
+        pace=48.0,
+    ),
     "runs what conflicts": Defect(
-        _no_conflicts, _laws(("OPS-5", "what conflicts never runs together")), seconds=1800.0, instances=8
+        _no_conflicts,
+        _laws(("OPS-5", "what conflicts never runs together")),
+        seconds=14400.0,
+        instances=5,
+        faults=("engines-stall",),
+        pace=48.0,
     ),
     "spends an approval twice": Defect(
-        _spent_twice, _laws(("OPS-4", "an approval starts one run")), seconds=1800.0, instances=8
+        _spent_twice,
+        _laws(("OPS-4", "an approval starts one run")),
+        seconds=14400.0,
+        instances=5,
+        faults=(),
+        pace=24.0,
     ),
     "runs an ended Operation again": Defect(
         _begins_again,
-        _laws(
-            ("OPS-1", "an Operation makes one engine object"),
-            ("OPS-1", "a terminal phase stays"),
-            ("OPS-1", "what has ended starts nothing"),
-        ),
-        seconds=1800.0,
+        _laws(("OPS-1", "an Operation makes one engine object"), ("OPS-1", "a terminal phase stays")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
     ),
     "writes without the Lease": Defect(
-        _stubborn, _laws(("RUN-4", "only the holder of the Lease writes")), seconds=1800.0
+        _stubborn,
+        _laws(("RUN-4", "only the holder of the Lease writes")),
+        faults=("lease-lost", "partition", "replica-paused"),
     ),
     "works in another shard's namespaces": Defect(
-        _every_namespace, _laws(("RUN-13", "one shard acts on an object")), shards=2
+        _every_namespace, _laws(("RUN-13", "one shard acts on an object")), seconds=300.0, shards=2, faults=()
     ),
 }
 """Every defect by its name."""
@@ -349,18 +392,12 @@ class Found:
 def search(defect: Defect, most_runs: int = MOST_RUNS) -> Found | None:
     """Run seeds until a law of the defect breaks, and make that run smaller; None if none breaks."""
     for seed in range(1, most_runs + 1):
-        script = draw(
-            seed,
-            seconds=defect.seconds,
-            instances=defect.instances,
-            replicas=2,
-            faults=tuple(FAULTS),
-            shards=defect.shards,
-        )
-        outcome = perform(script)
-        if {(law.clause, law.law) for law in outcome.broken} & defect.laws:
-            smaller = shrink(outcome, perform)
-            law = smaller.broken[0]
+        outcome = perform(defect.drawn(seed))
+        own = [law for law in outcome.broken if (law.clause, law.law) in defect.laws]
+        if own:
+            smaller = shrink(attrs.evolve(outcome, broken=tuple(own)), perform)
+            law = next(law for law in smaller.broken if (law.clause, law.law) in defect.laws)
+            smaller = attrs.evolve(smaller, broken=(law,))
             return Found(seed, (law.clause, law.law), len(smaller.script.steps), smaller)
     return None
 
