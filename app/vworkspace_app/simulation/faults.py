@@ -141,7 +141,7 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     **WORLD_FAULTS,
     **DOWNSTREAM_FAULTS,
     "crash-at-write-point": SimulatedFault(_crash_at_point, 12.0, forms=len(CRASH_POINTS)),
-    "stale-cache": SimulatedFault(_stale_cache, 4.0, (10.0, 90.0)),
+    "stale-cache": SimulatedFault(_stale_cache, 4.0, (10.0, 180.0)),
     "flux-crashed": SimulatedFault(_crash_flux, 1.0),
     "flux-fails": SimulatedFault(_flux_fails, 0.5, (5.0, 60.0)),
     "registry-away": SimulatedFault(_registry_away, 0.5, (5.0, 120.0)),

@@ -34,6 +34,7 @@ class Do(StrEnum):
     BACKUP = "backup"
     OPERATE = "Operation"
     APPROVED = "Operation with an approval"
+    CONFLICT = "two Operations that conflict"
     APPROVE = "approve an Operation"
     CANCEL = "cancel an Operation"
     DELETE_OPERATION = "delete an Operation"
@@ -43,7 +44,8 @@ class Do(StrEnum):
 
 
 _OPERATING: Final = (
-    *((Do.BACKUP, 1), (Do.OPERATE, 5), (Do.APPROVED, 2), (Do.APPROVE, 3), (Do.CANCEL, 1), (Do.DELETE_OPERATION, 1)),
+    *((Do.BACKUP, 1), (Do.OPERATE, 5), (Do.APPROVED, 2), (Do.CONFLICT, 1)),
+    *((Do.APPROVE, 3), (Do.CANCEL, 1), (Do.DELETE_OPERATION, 1)),
 )
 _EDITS: Final = (
     *((Do.UPGRADE, 5), (Do.VALUES, 3), (Do.BREAK, 1), (Do.SUSPEND, 1), (Do.RESUME, 2), (Do.DELETE, 2), (Do.CREATE, 1)),

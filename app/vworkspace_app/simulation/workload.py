@@ -25,7 +25,7 @@ _TAKE_OVER: Final = "kubectl label secrets "
 _OF_JOBS: Final = (Do.JOB, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
-    *(Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
+    *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
 )
 
 
@@ -166,6 +166,9 @@ class SimulatedWorkload:
                 operations.create(act, space, of=f"backup.{engines_of(act.name)['backup']}")
             case Do.APPROVED:
                 operations.create_approved(act, space)
+            case Do.CONFLICT:
+                for capability in ("migration", "backup"):
+                    operations.create(act, space, of=f"{capability}.{engines_of(act.name)[capability]}")
             case Do.APPROVE:
                 operations.approve(act)
             case Do.CANCEL:

@@ -315,7 +315,7 @@ DEFECTS = {
         _stale_delete,
         _laws(("REC-10", "the finalizer outlives the release"), ("REC-10", "nothing in use is deleted")),
         seconds=14400.0,
-        faults=("stale-cache",),
+        faults=("stale-cache", "replica-killed"),
         pace=48.0,
     ),
     "retries at once for ever": Defect(
