@@ -132,6 +132,8 @@ class World(MemoryCluster):
         for replica in self.replicas:
             replica.kill("the end")
         while tasks := asyncio.all_tasks(self.loop):
+            # A task that is cancelled before its first step never awaits the coroutine that a task group wrapped.
+            self.loop.run_until_complete(asyncio.sleep(0))
             for task in sorted(tasks, key=hash):
                 task.cancel()
             self.loop.run_until_complete(asyncio.wait(tasks))

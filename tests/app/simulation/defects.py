@@ -363,7 +363,6 @@ DEFECTS = {
 QUICKLY_FOUND = (
     *("Ready before Flux confirmed", "forgets the finalizer", "releases the finalizer too early"),
     *("copies a secret into a status", "removes an annotation of others", "ignores uids", "ignores 409"),
-    "writes when nothing changed",
 )
 """Defects that the life of one instance without faults shows."""
 SEEDS = Path(__file__).parents[2] / "seeds" / "defects"
