@@ -58,7 +58,9 @@ class InstanceLaws:
 
     def _remembered(self, record: Record) -> _Memory:
         if self._laws.is_restored_now:
-            self._memories.pop(record.uid, None)  # the past has come back, with its generations
+            # The past has come back: what was wanted until then is known, and later generations begin again.
+            known, generation = self._memories[record.uid].wishes, int(record.object()["metadata"]["generation"])
+            self._memories[record.uid] = _Memory(wishes={key: wish for key, wish in known.items() if key < generation})
         return self._memories[record.uid]
 
     # --- instances ---------------------------------------------------------------------------------------------------
