@@ -21,7 +21,7 @@ PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage 
 # For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
 CLUSTER_ARGS ?=
 
-.PHONY: help setup release-dry-run demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
+.PHONY: help setup release-dry-run demo test test-all test-slow test-examiner test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -54,8 +54,11 @@ test: $(VENV)/.dev  ## set up and run the tests: all that PYTEST_ARGS names, els
 test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or wait for time to pass
 	@$(PYTEST) --everything
 
-test-slow: $(VENV)/.dev  ## the slow ones alone: what `make test` leaves out of `make test-all`
-	@$(PYTEST) -m "slow and not installs"
+test-slow: $(VENV)/.dev  ## the slow ones alone, without the seeded operators of `make test-examiner`
+	@$(PYTEST) -m "slow and not installs and not seeded"
+
+test-examiner: $(VENV)/.dev  ## an operator with each seeded defect, examined by `conformance operator`
+	@$(PYTEST) -m seeded tests/conformance/test_examiner.py
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \

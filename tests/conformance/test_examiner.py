@@ -40,6 +40,7 @@ def test_there_are_forty_defects_and_more() -> None:
     assert len(DEFECTS) >= 40
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_seeded_defect_is_caught_by_the_clause_that_it_breaks(name: str, tmp_path: Path) -> None:
     seeded = DEFECTS[name]
