@@ -208,7 +208,7 @@ def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
     """Report whether Flux only retries because values are missing that a person must provide."""
     ready = _condition(manifest, _I.READY)
     is_false = get_path(ready, "status") == "False"
-    return kind == APPLICATION_INSTANCE and is_false and get_path(ready, "reason") in BEFORE_RECONCILING
+    return kind == APPLICATION_INSTANCE and is_false and str(get_path(ready, "reason")) in BEFORE_RECONCILING
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:

@@ -63,6 +63,8 @@ def test_whatever_stands_in_owner_references_is_read_SEE_1(live: dict[str, Any],
 
 @given(manifests(APPLICATION_INSTANCE))
 @example({**APPLICATION_INSTANCE.manifest("a", "n"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+@example({**APPLICATION_INSTANCE.manifest("a", "n"), "status": {"conditions": [
+    {"type": "Ready", "status": "False", "reason": []}, {"type": "Reconciling", "status": "True"}]}})  # fmt: skip
 def test_nothing_is_called_ready_that_does_not_say_so_SEE_1(manifest: dict[str, Any]) -> None:
     if summary_of(APPLICATION_INSTANCE, manifest).state is OverviewState.READY:
         assert any(each.get("status") == "True" for each in manifest["status"]["conditions"] if isinstance(each, dict))
