@@ -13,7 +13,7 @@ from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.run import draw, perform
 from vworkspace_app.simulation.world import SimulatedWorld
 
-SEED = 9
+SEED = 1
 
 
 def my_world(world: SimulatedWorld, laws: Laws) -> None:

@@ -23,6 +23,10 @@ FOLDERS = [
 HEADERS = "Bearer X"
 """What is sent, and what is printed for a shell or as a page, no log shows."""
 PRINTED = {"commands/servers.py", "demo/playground.py", "settings/flags.py", "controlplane/http.py"}
+PRINTED |= {"simulation/downstream_faults.py"}  # what a lying Flux says, with a secret in it that nothing may pass on
+
+PLAYED = "checks"
+"""What an examination plays, broken claims and credentials among it, goes to the operator under test."""
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -43,7 +47,7 @@ def test_the_redaction_eats_none_of_our_own_texts() -> None:
         (str(path), text, redact(text))
         for folder in FOLDERS
         for path in sorted(folder.rglob("*.py"))
-        if "/".join(path.parts[-2:]) not in PRINTED
+        if "/".join(path.parts[-2:]) not in PRINTED and path.parent.name != PLAYED
         for text in texts(path)
         if text != HEADERS and redact(text) != text
     ]
