@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+pytest.importorskip("starlette", reason="the HTTP face of the API server needs starlette and PyYAML")
 from kubelab.http.answers import AcceptedForm, AnswerForm, wanted_form, wants_gzip
 from kubelab.http.app import ResourcePath, parse_path
 from kubelab.http.protobuf import decode_object, fields_of, text_field
