@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.cluster import testing
 from tools.cluster.build import WITHOUT_GO
 from tools.cluster.charts import NAMES, packaged
 from tools.cluster.components import COMPONENTS
@@ -95,3 +96,29 @@ def test_processes_end_whose_parent_is_gone_and_that_ignore_a_signal_RUN_8() -> 
     root = Path(__file__).resolve().parents[2]
     ended = subprocess.run([sys.executable, "-c", STARTER], cwd=root, capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == ("2 []\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("later", [False, True])
+def test_a_test_that_fails_is_run_once_more_and_named_RUN_8(tmp_path: Path, later: bool) -> None:
+    (tmp_path / "test_races.py").write_text(
+        "import pathlib\n"
+        "def test_first():\n    seen = pathlib.Path(__file__).with_name('seen')\n"
+        "    was_there = seen.exists()\n    seen.touch()\n    assert was_there\n"
+        "def test_second():\n    pass\n"
+    )
+    said: list[str] = []
+    with testing._Run("races", tmp_path, [str(tmp_path)], workers=0, later=later) as run:
+        status = run.wait(said.append)
+
+    assert status == 0
+    assert "exit status 0 at a second attempt: test_races.py::test_first" in said[-1]
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_twice_is_red_RUN_8(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("def test_always():\n    assert False\n")
+    said: list[str] = []
+    with testing._Run("broken", tmp_path, [str(tmp_path)], workers=0) as run:
+        assert run.wait(said.append) == 1
+    assert "test_broken.py::test_always" in said[-1]

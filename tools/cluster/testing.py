@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -83,13 +84,13 @@ class _Run:
         self._process = self._start(f"--numprocesses={count}", "--dist=worksteal")
 
     def _start(self, *options: str) -> "subprocess.Popen[bytes]":
-        with (self._log or Path(os.devnull)).open("ab") as log:
+        with nullcontext() if self._log is None else self._log.open("ab") as log:
             return subprocess.Popen(
                 [*self._command, *options],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
-                stdout=log if self._log else None,
-                stderr=subprocess.STDOUT if self._log else None,
+                stdout=log,
+                stderr=log,
             )
 
     def __enter__(self) -> Self:

@@ -1,12 +1,9 @@
 """Files that install a release: the chart as a package, the manifests and the bill of materials."""
 
-import gzip
 import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -14,6 +11,7 @@ from typing import Final
 from purekube_run.process.yaml_documents import Format, dump
 from tools.release.errors import ReleaseError
 from tools.release.version import BILL, CHART
+from vworkspace_app.demo.cluster_chart import archived
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.names import NAME
 from vworkspace_core.api.crd import crd_manifests
@@ -53,14 +51,8 @@ def _once(content: bytes, old: str, new: str) -> bytes:
 
 
 def packed_chart(files: Mapping[str, bytes], time: int) -> bytes:
-    """Return the chart as `helm package` packs it, the same bytes for the same files and time."""
-    tar = BytesIO()
-    with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, content in sorted(files.items(), key=lambda file: (file[0] != "Chart.yaml", file[0])):
-            entry = tarfile.TarInfo(f"{NAME}/{name}")
-            entry.size, entry.mtime, entry.mode = len(content), time, 0o644
-            archive.addfile(entry, BytesIO(content))
-    return gzip.compress(tar.getvalue(), mtime=time)
+    """Return the package of the chart: Chart.yaml first, the other files by path."""
+    return archived(NAME, dict(sorted(files.items(), key=lambda file: (file[0] != "Chart.yaml", file[0]))), time)
 
 
 def rendered(chart: Path, image: str) -> str:

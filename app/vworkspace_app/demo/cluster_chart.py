@@ -32,14 +32,18 @@ def chart_metadata(name: str, version: str) -> dict[str, str]:
 
 def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
     """Return the archive of a chart with these files by path and a Chart.yaml: equal bytes for equal arguments."""
+    return archived(name, {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files})
+
+
+def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
+    """Return files by path as `helm package` packs them, dated `time`: equal bytes for equal arguments."""
     archive = io.BytesIO()
-    described = {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files}
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path, content in described.items():
+        for path, content in files.items():
             entry = tarfile.TarInfo(f"{name}/{path}")
-            entry.size = len(content)
+            entry.size, entry.mtime = len(content), time
             tar.addfile(entry, io.BytesIO(content))
-    return gzip.compress(archive.getvalue(), mtime=0)
+    return gzip.compress(archive.getvalue(), mtime=time)
 
 
 class OciRegistry:
