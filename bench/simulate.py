@@ -10,7 +10,7 @@ import statistics
 import time
 
 from bench.machine import describe
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform
 
 _HOUR_LIMIT = 5.0

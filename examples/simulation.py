@@ -10,8 +10,8 @@ from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import Laws
 from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.shrinking import shrink
+from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_app.simulation.run import draw, perform
-from vworkspace_app.simulation.world import SimulatedWorld
 
 SEED = 1
 

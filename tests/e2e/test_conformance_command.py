@@ -10,7 +10,7 @@ import pytest
 
 from purekube_run.process.command_line import CommandError
 from tests.support.commands import Ended, Running, call, one_line, run
-from vworkspace_app.commands import conformance
+from vworkspace_app.commands.conformance import control_plane as conformance
 
 pytestmark = pytest.mark.slow
 

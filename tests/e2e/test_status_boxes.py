@@ -14,7 +14,7 @@ from tests.e2e.test_box_run import SHOP
 from tests.e2e.test_pure_reconciler_run import COMPOSITE
 from tests.e2e.test_pure_reconciler_run import NAME as PURE
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
-from vworkspace_app.commands.box_manifests import definition_of
+from vworkspace_app.commands.box.manifests import definition_of
 from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, diff_line, status_of, text
 from vworkspace_app.commands.status import list_text, object_text

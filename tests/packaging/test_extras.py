@@ -12,7 +12,7 @@ import pytest
 from tests.packaging.projects import OPERATOR, PACKAGES, ROOT, ours_below, parts_of, projects
 from vworkspace_app.missing_packages import LABORATORY, ONLY_EMBEDDED
 
-CONFORMANCE = ("conformance", "commands/conformance.py")
+CONFORMANCE = ("conformance", "commands/conformance/control_plane.py")
 
 
 def _excepted() -> Iterator[tuple[str, str]]:

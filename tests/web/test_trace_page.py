@@ -16,7 +16,7 @@ from tests.support.browser import browser, missing, resize, until, violations
 from tests.support.page_site import get
 from tests.support.page_text import elements
 from tests.support.patience import PATIENCE
-from vworkspace_app.commands.box_test import BoxTestRequest, try_box
+from vworkspace_app.commands.box.test import BoxTestRequest, try_box
 from vworkspace_app.commands.trace import trace_in
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.drawing import TracePage

@@ -15,7 +15,7 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.box_manifests import former_kinds
+from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.extensions_run import run_extensions, warn_unconverted
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.session import CertManager, Former, Output, Tenants

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from purekube.reconcilers.resource import plural_of
 from vworkspace_app import VERSION
-from vworkspace_app.commands.box_init import GROUP, KIND, PROJECT, check_name, module_of, write_new
+from vworkspace_app.commands.box.init import GROUP, KIND, PROJECT, check_name, module_of, write_new
 
 _PROJECT: Final = """\
 [build-system]

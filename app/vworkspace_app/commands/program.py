@@ -45,24 +45,24 @@ _FUNCTIONS: Final = {
     "control-plane": "servers:control_plane",
     "version": "versions:version",
     "plan": "plan:print_plan",
-    "simulate": "simulating:simulate",
+    "simulate": "simulate.parser:simulate",
     **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "verbs"),
 }
 """The functions of commands whose module or function does not have the command's name."""
 
 _OF_GROUPS: Final = {
     "box": {
-        "check": "box_check:check",
-        "graph": "box_pages:graph",
-        "docs": "box_pages:docs",
-        "plan": "box_plan:plan",
-        "test": "box_test:play_box",
-        "rbac": "box_manifests:rbac",
+        "check": "box.check:check",
+        "graph": "box.pages:graph",
+        "docs": "box.pages:docs",
+        "plan": "box.plan:plan",
+        "test": "box.test:play_box",
+        "rbac": "box.manifests:rbac",
         "forget": "uninstall:forget_objects_of_box",
-        "manifests": "box_manifests:manifests",
+        "manifests": "box.manifests:manifests",
         "run": "run_flags:run_boxes",
-        "init": "box_init:init",
-        "convert": "box_convert:convert_box",
+        "init": "box.init:init",
+        "convert": "box.convert:convert_box",
     },
     "controllers": {
         "run": "run_flags:run_controllers",
@@ -74,12 +74,12 @@ _OF_GROUPS: Final = {
     },
     "versions": {"list": "versions:list_versions", "migrate": "versions:migrate_versions"},
     "conformance": {
-        "control-plane": "conformance:examine_control_plane",
-        "operator": "conformance_operator:examine_operator",
-        "controller": "conformance_controller:examine_controller",
-        "list": "conformance_operator:list_checks",
+        "control-plane": "conformance.control_plane:examine_control_plane",
+        "operator": "conformance.operator:examine_operator",
+        "controller": "conformance.controller:examine_controller",
+        "list": "conformance.operator:list_checks",
     },
-    "init": {"box": "box_init:init", "reconciler": "init_reconciler:reconciler"},
+    "init": {"box": "box.init:init", "reconciler": "init_reconciler:reconciler"},
 }
 
 _ABOUT_GROUPS: Final = {

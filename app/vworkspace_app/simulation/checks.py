@@ -1,14 +1,15 @@
-"""The checks of a world of the operator: counted by law, with the secrets that no output may show."""
+"""The ground of all laws: the count of checks, secrets that no output may show, the form of a status (RES-4, RES-7)."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
 from purekube_run.simulation.laws import Laws
-from vworkspace_app.simulation.surroundings import PASSWORD
-from vworkspace_app.simulation.world import OWN_NAMESPACE, SimulatedWorld
+from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, PASSWORD, SimulatedWorld
+from vworkspace_core.api.vocabulary import is_admitted, owned_types
 
 _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
@@ -30,3 +31,48 @@ class OperatorChecks(Laws):
 def leaks(text: bytes) -> bool:
     """Report whether an output shows a secret of the simulation."""
     return any(secret in text for secret in _SECRETS)
+
+
+LONGEST: Final = 1024
+"""The most bytes of a message that repeats what others say (REC-5 row 4)."""
+Flaw = tuple[str, str, str]
+"""A clause, a law of it, and what was found."""
+
+
+def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
+    """Return the conditions of an object by their types."""
+    return {condition["type"]: condition for condition in get_path(manifest, "status", "conditions") or ()}
+
+
+def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
+    """Yield the flaws of one status."""
+    generation, own = manifest["metadata"]["generation"], owned_types(kind)
+    for condition in conditions_by_type(manifest).values():
+        if condition["type"] not in own:
+            continue
+        shown = f"{condition['type']}={condition['status']}/{condition['reason']}"
+        if not is_admitted(kind, condition["type"], condition["status"], condition["reason"]):
+            yield "RES-4", "conditions are of the vocabulary", shown
+        if condition["type"] != "Blocked" and len(condition["message"].encode()) > LONGEST:
+            yield "REC-5", "messages are cut", f"{shown}: {len(condition['message'].encode())} bytes"
+        if condition.get("observedGeneration", 0) > generation:
+            yield "REC-7", "no condition is of a later generation", f"{shown}: {condition['observedGeneration']}"
+
+
+def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
+    """Yield the flaws of a status after an earlier one of the same object."""
+    old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
+    if new < old:
+        yield "REC-7", "observedGeneration does not fall", f"{old}, then {new}"
+    now, own = conditions_by_type(after), owned_types(kind)
+    for name, was in conditions_by_type(before).items():
+        condition = now.get(name)
+        if name not in own and condition != was:
+            yield "RES-4", "conditions of others stay", name
+        if condition is None or name not in own:
+            continue
+        moved = condition["lastTransitionTime"] != was["lastTransitionTime"]
+        if moved and condition["status"] == was["status"]:
+            yield "RES-4", "lastTransitionTime moves with status", f"{name} stayed {condition['status']}"
+        if condition.get("observedGeneration", 0) < was.get("observedGeneration", 0):
+            yield "REC-7", "no condition goes back", f"{name}: {was['observedGeneration']}"

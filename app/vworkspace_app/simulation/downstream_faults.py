@@ -19,8 +19,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.ports import PatchType
 from purekube_run.simulation.world_faults import SimulatedFault, Strike
-from vworkspace_app.simulation.surroundings import PASSWORD
-from vworkspace_app.simulation.world import SimulatedWorld
+from vworkspace_app.simulation.operator_world import PASSWORD, SimulatedWorld
 
 _Strike = Strike[SimulatedWorld]
 _FLUX: Final = "helm-controller"

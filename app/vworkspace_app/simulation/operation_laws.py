@@ -10,10 +10,9 @@ import msgspec
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube_run.simulation.cluster import condition_of
-from vworkspace_app.simulation.checks import OperatorChecks
+from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
 from vworkspace_app.simulation.instance_laws import BY_US
 from vworkspace_app.simulation.settled_laws import TERMINAL
-from vworkspace_app.simulation.status_laws import status_flaws, succession_flaws
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import BETWEEN_SYNCS, OperationType

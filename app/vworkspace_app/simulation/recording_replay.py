@@ -21,9 +21,9 @@ from purekube.controller.decision import Apply, Decision
 from purekube.controller.drift import needs_apply
 from purekube_run.process.yaml_documents import parse_yaml
 from purekube_run.simulation.laws import clock
-from vworkspace_app.simulation.history import RunDecision, RunHistory, RunMoment
 from vworkspace_app.simulation.masking import MARK, holds_masked
-from vworkspace_app.simulation.recording_file import RecordedObject, Recording
+from vworkspace_app.simulation.recording import RecordedObject, Recording
+from vworkspace_app.simulation.run_history import RunDecision, RunHistory, RunMoment
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID

@@ -1,22 +1,24 @@
-"""The simulation of the operator: scripts of its world, and the run of one script."""
+"""The simulation of the operator, or of a user's boxes and controllers, and the run of one script (SIM-1, SIM-5)."""
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
+from purekube_run.boxes.load import further_crds, load_box, runnable
+from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.reconcilers.loading import controllers_in, load_controllers
 from purekube_run.simulation import script_file
-from purekube_run.simulation.extension_world import Deed
+from purekube_run.simulation.extension_world import Deed, ExtensionLaws, ExtensionWorld, simulation_of
 from purekube_run.simulation.run import Simulation, SimulationOutcome
 from purekube_run.simulation.script import SimulationScript
-from vworkspace_app.simulation.extensions import extension_simulation
-from vworkspace_app.simulation.faults import FAULTS
-from vworkspace_app.simulation.laws import OperatorLaws
-from vworkspace_app.simulation.script import Do, lives
-from vworkspace_app.simulation.surroundings import FLUX
+from vworkspace_app.simulation.acts import Do, lives
+from vworkspace_app.simulation.operator_faults import FAULTS
+from vworkspace_app.simulation.operator_laws import OperatorLaws
+from vworkspace_app.simulation.operator_world import FLUX, SimulatedWorld, WorldSettings
 from vworkspace_app.simulation.workload import SimulatedWorkload
-from vworkspace_app.simulation.world import SimulatedWorld, WorldSettings
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
@@ -79,3 +81,21 @@ def read_script(path: Path) -> SimulationScript:
 def script_in(path: Path, raw: bytes) -> SimulationScript:
     """Return the run in the content of a file; `path` is for messages. Raises BadFile."""
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
+
+
+ExtensionSimulation: TypeAlias = Simulation[ExtensionWorld, ExtensionLaws]
+
+
+@lru_cache(maxsize=8)
+def extension_simulation(
+    boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...]
+) -> ExtensionSimulation:
+    """Return the simulation of these. Raises CommandError for what cannot be found, read, or run together."""
+    further = list(further_crds([Path(path) for path in crds]))
+    loaded = load_controllers([name for given in controllers for name in controllers_in(given)])
+    files = runnable([load_box(path, further) for path in boxes])
+    own = {box.kind.crd_name for box in files}
+    definitions = [crd.manifest for crd in further if crd.manifest["metadata"]["name"] not in own]
+    if not (files or loaded.pure or loaded.given):
+        raise CommandError("there is no box and no controller to simulate", status=USAGE)
+    return simulation_of(*files, *loaded.pure, *loaded.given, definitions=definitions)

@@ -9,7 +9,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metada
 from purekube.apimachinery.resources import LEASE, SECRET
 from purekube.apimachinery.secret_material import safe
 from purekube_run.simulation.laws import clock
-from vworkspace_app.simulation.history import ObjectHistory, RunHistory, RunMoment
+from vworkspace_app.simulation.run_history import ObjectHistory, RunHistory, RunMoment
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.jobs.store.codec import CorruptSecret, Head, read_record
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree

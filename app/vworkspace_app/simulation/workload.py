@@ -11,11 +11,19 @@ from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.script import Act
-from vworkspace_app.simulation.control_jobs import JobRequests
-from vworkspace_app.simulation.operation_requests import OperationRequests, engines_of
-from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.surroundings import BROKEN, CHART, GUESTS, PASSWORD, furnish, open_namespace
-from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld
+from vworkspace_app.simulation.acts import Do
+from vworkspace_app.simulation.operator_world import (
+    BROKEN,
+    CHART,
+    CLUSTER_ID,
+    GUESTS,
+    NAMESPACES,
+    PASSWORD,
+    SimulatedWorld,
+    furnish,
+    open_namespace,
+)
+from vworkspace_app.simulation.workload_requests import JobRequests, OperationRequests, engines_of
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 

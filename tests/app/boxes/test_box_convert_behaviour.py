@@ -15,7 +15,7 @@ from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of
-from vworkspace_app.commands.box_convert import convert_file
+from vworkspace_app.commands.box.convert import convert_file
 
 HERE = Path(__file__).parent / "convert"
 

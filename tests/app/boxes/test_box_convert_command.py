@@ -7,7 +7,7 @@ import yaml
 
 from purekube.boxes.read import read_box
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.commands.box_convert import convert_file
+from vworkspace_app.commands.box.convert import convert_file
 
 HERE = Path(__file__).parent / "convert"
 KATALOG = HERE / "webapp.katalog.yaml"

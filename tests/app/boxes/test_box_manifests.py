@@ -11,7 +11,7 @@ from kubelab.server import ApiServer
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
-from vworkspace_app.commands.box_manifests import render_box_manifests, render_rbac
+from vworkspace_app.commands.box.manifests import render_box_manifests, render_rbac
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from purekube_run.boxes.load import load_box
-from vworkspace_app.commands.box_convert import convert_file, write_files
+from vworkspace_app.commands.box.convert import convert_file, write_files
 
 FOLDERS: Final = ("examples", "test")
 LEAST: Final = (42, 71)

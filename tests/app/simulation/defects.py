@@ -28,9 +28,9 @@ from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.operations import controller as operations
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.operator_faults import FAULTS
+from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import draw, perform
-from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs import awaiting_status, payload_security

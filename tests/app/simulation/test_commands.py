@@ -10,11 +10,11 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from tests.app.simulation.defects import decided, with_condition
-from vworkspace_app.commands.replaying import ReplayRequest, replay
-from vworkspace_app.commands.simulate import SimulateRequest, faults_named, simulate
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
+from vworkspace_app.commands.simulate.seeds import SimulateRequest, faults_named, simulate
+from vworkspace_app.simulation.acts import Do
+from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.run import draw, read_script
-from vworkspace_app.simulation.script import Do
 from vworkspace_app.simulation.verdict import read_verdict
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.extension_world import Deed
 from purekube_run.simulation.script import Act, Incident, SimulationScript
 from purekube_run.simulation.world_faults import WORLD_FAULTS
-from vworkspace_app.commands.simulate import SimulateRequest, simulate
+from vworkspace_app.commands.simulate.seeds import SimulateRequest, simulate
 from vworkspace_app.simulation.run import drawn, perform, read_script
 
 BOXES = Path(__file__).parents[3] / "examples" / "boxes"

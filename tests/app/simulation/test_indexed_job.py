@@ -28,7 +28,7 @@ from purekube_run.simulation.script_file import script_text
 from tests.support.cluster_choice import real_server
 from tests.support.effort import unused_name
 from tests.support.server_thread import served, wall_clock
-from vworkspace_app.commands.recording_commands import (
+from vworkspace_app.commands.simulate.many_machines import (
     CollectRequest,
     collect,
     config_maps_in,

@@ -26,17 +26,15 @@ from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
 from tests.support.server_thread import served, wall_clock
-from vworkspace_app.commands.recording_commands import acts_of, record
-from vworkspace_app.commands.replaying import ReplayRequest, replay
-from vworkspace_app.simulation.cluster_recorder import ClusterRecorder
+from vworkspace_app.commands.simulate.record import acts_of, record
+from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
+from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.masking import Masker
-from vworkspace_app.simulation.recording_file import is_recording, read_recording
+from vworkspace_app.simulation.operator_world import PASSWORD, UNHURRIED
+from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
 from vworkspace_app.simulation.recording_replay import ReplayedRecording, replayed
 from vworkspace_app.simulation.run import perform
-from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_app.simulation.workload import instance
-from vworkspace_app.simulation.world import UNHURRIED
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings

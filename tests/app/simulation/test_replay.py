@@ -19,15 +19,15 @@ from tests.app.simulation.defects import decided, with_condition
 from tests.app.simulation.test_simulation import LIFE
 from tests.support.browser import browser, missing, resize, until
 from tests.support.page_site import get
-from vworkspace_app.commands.replaying import ReplayRequest, moment_of, replay
+from vworkspace_app.commands.simulate.replay import ReplayRequest, moment_of, replay
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.drawing import TracePage
 from vworkspace_app.page.site import Site
-from vworkspace_app.simulation.history import RunHistory, RunRecorder
+from vworkspace_app.simulation.acts import Do
+from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import drawn, perform
+from vworkspace_app.simulation.run_history import RunHistory, RunRecorder
 from vworkspace_app.simulation.run_trace import trace_of
-from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.surroundings import PASSWORD
 from vworkspace_core.overview.trace import Moment
 from vworkspace_core.overview.trace_differences import differences
 
@@ -202,7 +202,7 @@ def test_the_replay_is_the_same_in_another_process_with_another_hash_seed(tmp_pa
     """SIM-3: byte for byte, decisions and tables included."""
     path = saved(tmp_path, SimulationScript(7, 2, 60.0, SCRIPT.acts))
     program = (
-        "from pathlib import Path; from vworkspace_app.commands.replaying import ReplayRequest as R, replay;"
+        "from pathlib import Path; from vworkspace_app.commands.simulate.replay import ReplayRequest as R, replay;"
         f"p = Path({str(path)!r}); replay(R(p, step=True)); replay(R(p, at=31.0)); replay(R(p, diff=(25.0, 50.0)))"
     )
     printed = {

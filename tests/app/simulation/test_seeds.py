@@ -9,7 +9,7 @@ import pytest
 from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.shrinking import shrink
 from tests.app.simulation.defects import decided, with_condition
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.run import draw, perform, read_script
 
 SEEDS: Final = sorted((Path(__file__).parents[2] / "seeds").glob("broken-*.json"))

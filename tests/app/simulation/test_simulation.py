@@ -15,11 +15,10 @@ from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from tests.app.simulation.defects import DEFECTS, MOST_STEPS, QUICKLY_FOUND, SAVED, SEEDS, slug
 from tests.support.effort import of_both
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.acts import Do
+from vworkspace_app.simulation.operator_faults import CRASH_POINTS, FAULTS
+from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_app.simulation.run import draw, perform, read_script
-from vworkspace_app.simulation.script import Do
-from vworkspace_app.simulation.world import SimulatedWorld
-from vworkspace_app.simulation.write_points import CRASH_POINTS
 
 LIFE = (Act(20.0, Do.CREATE, "app-0"), Act(80.0, Do.UPGRADE, "app-0", 2))
 DELETED = (*LIFE, Act(130.0, Do.DELETE, "app-0"))

@@ -9,7 +9,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE
-from vworkspace_app.simulation.world import CLUSTER_ID, NAMESPACES, SimulatedWorld, WorldSettings
+from vworkspace_app.simulation.operator_world import CLUSTER_ID, NAMESPACES, SimulatedWorld, WorldSettings
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 

@@ -15,8 +15,8 @@ from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.plan import plan_box, shown
 from tests.support.box_site import example
 from tests.support.commands import run
-from vworkspace_app.commands.box_plan import BoxPlanRequest
-from vworkspace_app.commands.box_plan import planned as planned_by
+from vworkspace_app.commands.box.plan import BoxPlanRequest
+from vworkspace_app.commands.box.plan import planned as planned_by
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

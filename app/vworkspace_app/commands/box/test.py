@@ -1,4 +1,4 @@
-"""`box test`: run scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock."""
+"""`box test`: scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock; their moments (SEE-3)."""
 
 import secrets
 from collections.abc import Sequence
@@ -8,16 +8,21 @@ from typing import Annotated, Final
 import attrs
 from cyclopts import Parameter
 
-from purekube.apimachinery.manifest import Manifest
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.secret_material import safe
 from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.composites.observe import observe_live
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.box_laws import FAULTS, Broken, try_example
+from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
 from vworkspace_app.commands.session import Crds
-from vworkspace_app.simulation.box_recorder import Recorder
-from vworkspace_core.overview.trace import Moment, Trace, written
+from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
+from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
 
 _LAST: Final = 40
 """The maximum number of lines of a timeline that are shown."""
@@ -94,7 +99,7 @@ def _result_lines(outcome: Outcome) -> list[str]:
 
 
 def _span(seconds: float) -> str:
-    minutes, rest = divmod(seconds, 60)
+    minutes, rest = divmod(round(seconds, 1), 60)
     return f"{int(minutes)} m {rest:g} s" if minutes else f"{rest:g} s"
 
 
@@ -151,3 +156,38 @@ def play_box(
     text, held = try_box(BoxTestRequest(file, tests or (), crds or (), examples, seed, example, trace))
     print(text, end="")
     return int(not held)
+
+
+@attrs.define
+class Recorder:
+    """The recorded moments of a scenario. `note` is the callback of `run_scenario`."""
+
+    moments: list[Moment] = attrs.field(factory=list)
+    _world: BoxWorld | None = None
+    _lines: int = 0
+
+    def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
+        """Record the present state, with these messages and the lines of the timeline since the last moment."""
+        if world is not self._world:
+            self._world, self._lines = world, 0
+        if len(self.moments) >= MOST_MOMENTS:
+            return
+        lines = [line.partition(" s  ")[2] for line in world.timeline[self._lines :]]
+        self._lines = len(world.timeline)
+        wait = world.waits(subject)
+        facts = {
+            "virtual time": _span(world.seconds),
+            "writes": str(world.writes),
+            "looks again": "when woken" if wait is None else _span(wait),
+        }
+        text = tuple(safe(line) for line in (*lines, *messages))
+        self.moments.append(Moment(world.now(), safe(f"{name}: {subject}"), _picture(world, subject), text, facts))
+
+
+def _picture(world: BoxWorld, subject: ObjectRef) -> ObjectGraph:
+    manifest = world.get(subject)
+    if manifest is None:
+        return ObjectGraph((), ())
+    composite = composite_of(world.box)
+    observed = run_sync(observe_live(world.admin, composite, composite.read(manifest)))
+    return graph_of_parent(composite, manifest, observed, world.now())

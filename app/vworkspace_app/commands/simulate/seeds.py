@@ -18,10 +18,9 @@ from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
-from vworkspace_app.simulation.faults import FAULTS
+from vworkspace_app.simulation.operator_faults import CRASH_POINTS, FAULTS
 from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdict_text
-from vworkspace_app.simulation.write_points import CRASH_POINTS
 
 _BAR: Final = 20
 """The columns of the progress bar."""

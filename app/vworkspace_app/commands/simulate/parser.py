@@ -60,11 +60,12 @@ def simulate_runs(
         vworkspace-operator simulate --box webapp.yaml --for 20m --instances 3
         vworkspace-operator simulate --controllers shops.reconcilers --runs 100 --for 20m
     """
-    from vworkspace_app.commands.recording_commands import acts_of, config_maps_in
-    from vworkspace_app.commands.simulate import SimulateRequest, faults_named
-    from vworkspace_app.commands.simulate import simulate as run
-    from vworkspace_app.simulation.extensions import extension_simulation
-    from vworkspace_app.simulation.faults import FAULTS
+    from vworkspace_app.commands.simulate.many_machines import config_maps_in
+    from vworkspace_app.commands.simulate.record import acts_of
+    from vworkspace_app.commands.simulate.seeds import SimulateRequest, faults_named
+    from vworkspace_app.commands.simulate.seeds import simulate as run
+    from vworkspace_app.simulation.operator_faults import FAULTS
+    from vworkspace_app.simulation.run import extension_simulation
 
     counts = {"--runs": runs, "--instances": instances, "--replicas": replicas, "--shards": shards, "--jobs": jobs}
     if wrong := [name for name, count in counts.items() if count < 1]:
@@ -140,8 +141,8 @@ def replay(
         vworkspace-operator simulate replay day.jsonl --setting interval=30m --open
     """
     from vworkspace_app.commands.manifests import chosen_settings
-    from vworkspace_app.commands.replaying import ReplayRequest, moment_of
-    from vworkspace_app.commands.replaying import replay as run
+    from vworkspace_app.commands.simulate.replay import ReplayRequest, moment_of
+    from vworkspace_app.commands.simulate.replay import replay as run
     from vworkspace_app.settings.loading import load
 
     if sum((bool(at), step, diff is not None, show)) > 1:
@@ -170,7 +171,7 @@ def record(
         vworkspace-operator simulate replay day.jsonl
         vworkspace-operator simulate --workload day.jsonl --for 10m --runs 100
     """
-    from vworkspace_app.commands.recording_commands import record as run
+    from vworkspace_app.commands.simulate.record import record as run
 
     seconds = seconds_of(time)
     if not 0 < seconds <= 86_400:
@@ -199,8 +200,8 @@ def manifests(
 
         vworkspace-operator simulate manifests --runs 1000000 --parallelism 200 --image IMAGE | kubectl apply -f -
     """
-    from vworkspace_app.commands.recording_commands import manifests as run
-    from vworkspace_app.commands.simulate import faults_named
+    from vworkspace_app.commands.simulate.many_machines import manifests as run
+    from vworkspace_app.commands.simulate.seeds import faults_named
     from vworkspace_app.simulation.indexed_job import IndexedRuns
 
     seconds_of_run(time), faults_named(faults)
@@ -225,7 +226,7 @@ def collect(
 
         vworkspace-operator simulate collect --name simulate
     """
-    from vworkspace_app.commands.recording_commands import CollectRequest
-    from vworkspace_app.commands.recording_commands import collect as run
+    from vworkspace_app.commands.simulate.many_machines import CollectRequest
+    from vworkspace_app.commands.simulate.many_machines import collect as run
 
     return run(CollectRequest(name, namespace, output, kubeconfig))

@@ -1,4 +1,4 @@
-"""The faults of the operator's world, by their names, each with its rate (SIM-2): those of every world, and its own."""
+"""The faults of the operator's world, by their names, each with its rate, and the write points of crashes (SIM-2)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,15 +6,42 @@ from typing import Final
 import attrs
 
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, SourceOutcome, SourceRule
+from kubelab.model.records import ObjectKey
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import Disturbance, ObservedWrite, Trouble
+from purekube_run.simulation.laws import place_of
 from purekube_run.simulation.world_faults import WORLD_FAULTS, SimulatedFault, Strike
 from vworkspace_app.simulation.downstream_faults import DOWNSTREAM_FAULTS
-from vworkspace_app.simulation.world import SimulatedWorld
-from vworkspace_app.simulation.write_points import CRASH_POINTS, point_of
+from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.install import access
 from vworkspace_fake.controlplane.faults import ScriptedFault, When
 from vworkspace_fake.controlplane.jobs import JobEntry
+
+_WRITES: Final = ("create", "update", "patch", "delete")
+_RIGHTS: Final = (*access.EVERYWHERE, *access.TENANT, *access.JOBS, *access.VELERO, *access.OWN)
+SIDES: Final = ("before", "after")
+POINTS: Final = tuple(
+    sorted({f"{verb} {right.resource}" for right in _RIGHTS for verb in right.verbs if verb in _WRITES})
+)
+"""Every verb and resource of a write."""
+CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SIDES)
+"""Every point at which a process can crash at a write."""
+
+
+def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
+    """Return the write point of a request; an apply of an absent object is a create (S-18)."""
+    key: ObjectKey = (request.namespace or "", request.name)
+    match request.verb:
+        case KubeVerb.APPLY if world.server.store.get(place_of(request.kind), key) is None:
+            verb = "create"
+        case KubeVerb.APPLY:
+            verb = "patch"
+        case _:
+            verb = request.verb.value
+    subresource = f"/{request.subresource}" if request.subresource else ""
+    return f"{verb} {request.kind.plural}{subresource}"
+
 
 OperatorStrike = Strike[SimulatedWorld]
 

@@ -1,22 +1,34 @@
-"""The recording of a cluster as a file: a head, then one line of JSON for each change of an object (SIM-3).
+"""The recording of a cluster: a head, then one line of JSON for each change of an object (SIM-3).
 
-Every object in it was masked before it was written (`masking`). A recording that was cut off is read to its last line.
+The recorder lists and watches what `run` does, and the Events, and reads no Secret. It needs the rights to get, list
+and watch those kinds. Every object is masked before it is written (`masking`). A cut-off recording is read to its
+last line.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
+import anyio
 import attrs
 import msgspec
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import EVENT
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.controller.informer.changes import CacheChange
+from purekube.ports import Clock, KubeApi
+from purekube_run.controller.informer import InformerRunner
 from purekube_run.simulation.input_file import BadFile, Bounds, check_bounds, converted, decoded, read_bytes
-from vworkspace_app.simulation.history import SHOWN_KINDS
+from vworkspace_app import VERSION
+from vworkspace_app.manager.caches import informers_of
+from vworkspace_app.simulation.masking import Masker
+from vworkspace_app.simulation.run_history import SHOWN_KINDS
 from vworkspace_core.api.kinds import ALL_KINDS, CLUSTER
 
 FORMAT: Final = "vworkspace.io/recording/v1"
@@ -148,3 +160,64 @@ def _object(path: Path, number: int, change: RecordedChange) -> RecordedObject:
     ref = ObjectRef(kind, str(where["namespace"]) if kind.namespaced else None, str(where["name"]))
     present = None if change.type == "deleted" else manifest
     return RecordedObject(change.at, ref, present, manifest, change.type == LISTED)
+
+
+_SYNC_SECONDS: Final = 60.0
+"""The longest time for which a first list is waited for."""
+
+
+@attrs.define
+class ClusterRecorder:
+    """The recording of one cluster. `write` gets each line of the file."""
+
+    api: KubeApi
+    clock: Clock
+    write: Callable[[bytes], object]
+    counts: Counter[str] = attrs.field(factory=Counter)
+    missing: list[str] = attrs.field(factory=list)
+    """The kinds that could not be listed, each with the reason."""
+    _began: float = 0.0
+    _bytes: int = 0
+    _full: anyio.Event = attrs.field(factory=anyio.Event)
+    _masker: Masker = attrs.field(factory=lambda: Masker(secrets.token_bytes(32)))
+
+    async def record(self, seconds: float, cluster_id: str = "") -> None:
+        """Record for so many seconds, or until the file is full. Raises what `KubeApi.list` raises."""
+        self._began = self.clock.monotonic()
+        head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id, VERSION)
+        self._put(line_of(head))
+        random = Random(0)  # jitter of retries
+        runners = [
+            *informers_of(self.api, self.clock, random.random),
+            InformerRunner(self.api, EVENT, clock=self.clock, random=random.random),
+        ]
+        for runner in runners:
+            runner.subscribe(self._changed)
+        async with anyio.create_task_group() as group:
+            for runner in runners:
+                group.start_soon(runner.run, name=f"record {runner.kind.kind}")
+            with anyio.move_on_after(seconds):
+                with anyio.move_on_after(min(seconds, _SYNC_SECONDS)):
+                    for runner in runners:
+                        await runner.wait_for_sync()
+                await self._full.wait()
+            self.missing = [f"{runner.kind.kind}: {runner.trouble()[0]}" for runner in runners if not runner.has_synced]
+            group.cancel_scope.cancel()
+        self._put(line_of(RecordedChange(self._seconds(), END, {})))
+
+    def _seconds(self) -> float:
+        return round(self.clock.monotonic() - self._began, 3)
+
+    def _changed(self, change: CacheChange) -> None:
+        kind = LISTED if change.initial else change.type.value
+        manifest = {"apiVersion": change.ref.kind.api_version, "kind": change.ref.kind.kind, **change.object}
+        line = line_of(RecordedChange(self._seconds(), kind, self._masker.masked(manifest)))
+        if self._full.is_set() or self._bytes + len(line) > LARGEST or self.counts.total() + 2 >= MOST_CHANGES:
+            self._full.set()
+            return
+        self.counts[change.ref.kind.kind] += 1
+        self._put(line)
+
+    def _put(self, line: bytes) -> None:
+        self._bytes += len(line)
+        self.write(line)

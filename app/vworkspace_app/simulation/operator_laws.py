@@ -1,20 +1,29 @@
-"""The laws of every write of a replica of the operator: who may write what, and what a request must name."""
+"""The laws of the operator's world: of every write, and of convergence once faults have stopped (SIM-4).
 
+The laws of instances, jobs and Operations are in modules of their own.
+"""
+
+from collections.abc import Iterator
 from typing import Final
 
-from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.resources import HELM_RELEASE, LEASE, OCI_REPOSITORY
+import msgspec
+
+from kubelab.model.records import Record
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.laws import place_of
+from purekube_run.simulation.laws import Unsettled, place_of
 from vworkspace_app.settings.table import shard_in
-from vworkspace_app.simulation.checks import OperatorChecks
-from vworkspace_app.simulation.instance_laws import InstanceLaws
-from vworkspace_app.simulation.world import OWN_NAMESPACE
+from vworkspace_app.simulation.checks import OperatorChecks, leaks
+from vworkspace_app.simulation.instance_laws import InstanceLaws, JobLaws
+from vworkspace_app.simulation.operation_laws import OperationLaws
+from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
+from vworkspace_app.simulation.settled_laws import SETTLED, differences, unsettled
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
@@ -78,3 +87,47 @@ class WriteLaws:
         ]
         path = ("chartRef",) if request.kind == OCI_REPOSITORY else ("chart", "spec", "sourceRef")
         return any(get_path(live, "spec", *path, "name") == request.name for live in own)
+
+
+_COMPARED: Final = 10
+"""One seed in so many is compared: it costs another world."""
+
+
+class OperatorLaws(OperatorChecks):
+    """The laws of every world, and those of instances, Operations, jobs and secrets."""
+
+    own = (LEASE, CLUSTER)
+    settles = SETTLED
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        super().__init__(world)
+        instances = InstanceLaws(self, JobLaws(self))
+        OperationLaws(self)
+        WriteLaws(self, instances)
+        self.observe(EVENT, self._event)
+        world.on_decision.append(self._logged)
+
+    def _event(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if after is not None:
+            self.check("RES-7", "no secret in an Event", ref, not leaks(after.raw), "a secret")
+
+    def _logged(self, ref: str, line: str) -> None:
+        self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
+
+    def unsettled(self) -> Iterator[Unsettled]:
+        """Yield each law that does not hold yet."""
+        return unsettled(self.operator_world)
+
+    def compare(self) -> None:
+        """Compare the end of every tenth run with that of a world that had the last intents alone."""
+        if self.world.seed % _COMPARED:
+            return
+        first = next(differences(self.operator_world), None)
+        ref, told = (first.object, first.told) if first else ("", "")
+        self.check("SIM-4", "state of history is state of intents", ref, first is None, told)
+
+    def finish(self) -> None:
+        """Check that no report to the control plane holds a secret."""
+        for job in self.operator_world.control.jobs:
+            sent = msgspec.json.encode([job.statuses, job.result])
+            self.check("RES-7", "no secret in a report", job.id, not leaks(sent), "a secret")

@@ -26,7 +26,7 @@ from purekube_run.simulation.extension_world import ExtensionWorld
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.world import World
 from vworkspace_app.manager.telemetry import Components
-from vworkspace_app.simulation.replica import OperatorReplica
+from vworkspace_app.simulation.operator_replica import OperatorReplica
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.operations.engines import engine_kinds

@@ -1,32 +1,34 @@
-"""`simulate replay`: a saved run, or the recording of a cluster, at any of its moments (SIM-3)."""
+"""`simulate replay`: a saved run, or the recording of a cluster, at any of its moments, as text (SIM-3)."""
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.secret_material import LONGEST_SHOWN, redact, visible
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome
-from vworkspace_app.commands.moment_text import difference_lines, field_lines, moment_lines, one_line, timeline_line
 from vworkspace_app.commands.trace import serve
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.simulation.history import RunHistory, RunRecorder
-from vworkspace_app.simulation.laws import OperatorLaws
-from vworkspace_app.simulation.recording_file import is_recording, read_recording
+from vworkspace_app.simulation.masking import without_values
+from vworkspace_app.simulation.operator_laws import OperatorLaws
+from vworkspace_app.simulation.operator_world import SimulatedWorld
+from vworkspace_app.simulation.recording import is_recording, read_recording
 from vworkspace_app.simulation.recording_replay import replayed
 from vworkspace_app.simulation.run import perform, read_script
+from vworkspace_app.simulation.run_history import RunHistory, RunMoment, RunRecorder
 from vworkspace_app.simulation.run_trace import trace_of
-from vworkspace_app.simulation.world import SimulatedWorld
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.overview.trace import Trace
-from vworkspace_core.overview.trace_differences import differences
+from vworkspace_core.overview.trace import Moment, Trace, TraceTable
+from vworkspace_core.overview.trace_differences import TraceDifference, differences
 
 _MOMENT: Final = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,2}):)?(\d{1,6}(?:\.\d{1,6})?)s?")
 _LENGTH: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,6})?)s)?")
@@ -182,3 +184,82 @@ def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], pla
         for difference in differences(trace.moments[max(0, before)], trace.moments[number]):
             if difference.table == "Objects":
                 yield from (f"    {line}" for line in difference_lines(difference))
+
+
+_WIDEST: Final = 60
+"""The widest cell of a table, except the last one of a row."""
+
+
+def timeline_line(moment: RunMoment) -> str:
+    """Return a moment as a line of the timeline; one in which a law broke is marked."""
+    mark = "▲" if moment.is_broken else " "
+    return one_line(f"{mark} {clock(moment.at)}  {moment.actor:14} {moment.text}")
+
+
+def moment_lines(moment: Moment) -> Iterator[str]:
+    """Yield a moment: its messages, then each of its tables that has rows."""
+    facts = "   ".join(f"{name} {value}" for name, value in moment.facts.items())
+    yield one_line(f"{'▲' if moment.mark else '■'} {facts}")
+    for line in moment.told:
+        yield one_line(f"  {line}")
+    for table in moment.tables:
+        if table.rows:
+            yield ""
+            yield from _table_lines(table)
+
+
+def _table_lines(table: TraceTable) -> Iterator[str]:
+    yield f"{table.title} ({len(table.rows)})"
+    rows = [tuple(one_line(cell) for cell in row) for row in table.rows]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(table.columns, *rows, strict=True)]
+    for row in (table.columns, *rows):
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def difference_lines(difference: TraceDifference) -> Iterator[str]:
+    """Yield a difference: the row, then each change."""
+    yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
+    for change in difference.changes:
+        yield one_line(f"    {change}")
+
+
+def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
+    """Yield each object that differs, with the paths of its fields and their values, secrets masked."""
+    for ref in sorted({*before, *after}):
+        old, new = (_shown(objects.get(ref)) for objects in (before, after))
+        if old is None or new is None:
+            yield f"{'+' if old is None else '-'} {ref}"
+        elif old != new:
+            yield f"~ {ref}"
+            for path, left, right in _changed(old, new, ""):
+                yield one_line(f"    {path}: {_value(left)} → {_value(right)}")
+
+
+def _shown(manifest: Manifest | None) -> Any:
+    """Return the part of an object that people compare, without values and secrets."""
+    if manifest is None:
+        return None
+    meta = {name: value for name, value in manifest.get("metadata", {}).items() if name != "managedFields"}
+    return redact(without_values({**manifest, "metadata": meta}))
+
+
+def _changed(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            if before.get(key) != after.get(key):
+                yield from _changed(before.get(key), after.get(key), f"{path}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for at, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old != new:
+                yield from _changed(old, new, f"{path}[{at}]")
+    else:
+        yield path.removeprefix("."), before, after
+
+
+def _value(value: Any) -> str:
+    return "(absent)" if value is None else str(value)
+
+
+def one_line(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """Return text as one line that cannot steer a terminal."""
+    return visible(text.replace("\n", "\\n").replace("\t", " "))[:longest]

@@ -1,11 +1,18 @@
-"""The acts of the operator's users: what people and jobs do to instances and namespaces, drawn from a seed."""
+"""The acts of the operator's users, drawn from a seed or taken from the recording of a cluster (SIM-1).
+
+Of a recording it is taken over who did what, in which order, and when; names and versions become those of a simulation.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube_run.simulation.script import Act
+from vworkspace_app.simulation.recording import Recording
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 
 
 class Do(StrEnum):
@@ -89,3 +96,50 @@ def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
     shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
     for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):
         yield Act(round(share * seconds, 3), do, "guest-0", step)
+
+
+def acts_in(recording: Recording) -> Iterator[Act]:
+    """Yield what users did: one act for each change that was no controller's."""
+    before: dict[ObjectRef, Manifest] = {}
+    names: dict[tuple[str | None, str], str] = {}
+    for number, change in enumerate(recording.changes):
+        old = before.get(change.ref)
+        if change.ref.kind == APPLICATION_INSTANCE:
+            key = (change.ref.namespace, change.ref.name)
+            by_job = bool(get_path(change.last, "metadata", "annotations", IDEMPOTENCY_KEY))
+            name = names.setdefault(key, f"{'job' if by_job else 'app'}-{len(names)}")
+            for do in _acts(old, change.manifest, by_job=by_job):
+                yield Act(change.at, do, name, number)
+        elif change.ref.kind == OPERATION and old is None and change.manifest is not None:
+            target = (change.ref.namespace, str(get_path(change.last, "spec", "targetRef", "name")))
+            if target in names:
+                yield Act(change.at, Do.BACKUP, names[target], number)
+        if change.manifest is None:
+            before.pop(change.ref, None)
+        else:
+            before[change.ref] = change.manifest
+
+
+def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
+    """Yield what was done to an instance between two versions of it."""
+    if new is None or get_path(new, "metadata", "deletionTimestamp"):
+        if old is not None and not get_path(old, "metadata", "deletionTimestamp"):
+            yield Do.DELETE_JOB if by_job else Do.DELETE
+        return
+    if old is None or get_path(old, "metadata", "uid") != get_path(new, "metadata", "uid"):
+        yield Do.JOB if by_job else Do.CREATE
+        return
+    if by_job:
+        if _spec(old) != _spec(new):
+            yield Do.JOB
+        return
+    if _spec(old, "chart") != _spec(new, "chart"):
+        yield Do.UPGRADE
+    if _spec(old, "values") != _spec(new, "values"):
+        yield Do.VALUES
+    if bool(_spec(old, "suspend")) != bool(_spec(new, "suspend")):
+        yield Do.SUSPEND if _spec(new, "suspend") else Do.RESUME
+
+
+def _spec(manifest: Manifest, *path: str) -> Any:
+    return get_path(manifest, "spec", *path)

@@ -1,0 +1,67 @@
+"""`simulate record`: a cluster's day as a file, and its acts as the workload of a simulation (SIM-1, SIM-3)."""
+
+import sys
+from pathlib import Path
+
+from purekube.apimachinery.resources import NAMESPACE
+from purekube_http import KubeApiClient
+from purekube_run.process.command_line import FAILURE, USAGE, CommandError
+from purekube_run.process.machine import SystemClock
+from purekube_run.simulation.input_file import BadFile, plain
+from purekube_run.simulation.script import Act
+from vworkspace_app.commands.session import at_cluster
+from vworkspace_app.simulation.acts import acts_in
+from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
+from vworkspace_app.simulation.run import read_script
+
+
+def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
+    """Record a cluster into a file; return the exit status. Raises CommandError.
+
+    An earlier file of that name stays until the cluster has answered.
+    """
+    try:
+        file = out.open("ab")
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--out {plain(str(out))}: cannot be written: {error}", status=USAGE) from error
+
+    async def work(api: KubeApiClient) -> ClusterRecorder:
+        await api.list(NAMESPACE, limit=1)
+        file.truncate(0)
+        recorder = ClusterRecorder(api, SystemClock(), file.write)
+        await recorder.record(seconds, cluster_id)
+        return recorder
+
+    with file:
+        print(f"recording for {seconds:g} s; Ctrl-C ends it, and keeps what was written", file=sys.stderr)
+        recorder = at_cluster(kubeconfig, work)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(recorder.counts.items())) or "nothing"
+    print(f"{out}: {counts}")
+    for trouble in recorder.missing:
+        print(f"not recorded: {plain(trouble)}", file=sys.stderr)
+    print(f"vworkspace-operator simulate replay {out}")
+    return FAILURE if recorder.missing else 0
+
+
+def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
+    """Return the acts in a recording or a saved run, as far as they fit into a run. Raises CommandError."""
+    try:
+        acts, length = workload_in(path)
+    except BadFile as error:
+        raise CommandError(str(error), status=USAGE) from error
+    fitting = tuple(act for act in acts if act.at <= seconds)
+    if not fitting:
+        raise CommandError(f"{plain(str(path))}: nobody does anything in its first {seconds:g} s", status=USAGE)
+    if len(fitting) < len(acts):
+        left = len(acts) - len(fitting)
+        print(f"note: {left} acts after {seconds:g} s are left out; --for {length:g}s takes all", file=sys.stderr)
+    return fitting
+
+
+def workload_in(path: Path) -> tuple[tuple[Act, ...], float]:
+    """Return the acts in a recording or a saved run, and its length in seconds. Raises BadFile."""
+    if is_recording(path):
+        recording = read_recording(path)
+        return tuple(acts_in(recording)), recording.seconds
+    script = read_script(path)
+    return script.acts, script.seconds

@@ -1,0 +1,201 @@
+"""The world of the operator: its cluster, its control plane, its replicas, and what applications and engines need."""
+
+import base64
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream import CONTROLLERS, DownstreamBehaviour
+from kubelab.flux import ChartHook, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
+from purekube.apimachinery.errors import AlreadyExists
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import (
+    JOB,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    SERVICE_ACCOUNT,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from purekube_run.simulation.world import World
+from vworkspace_app.settings import RunSettings
+from vworkspace_app.simulation.operator_replica import OperatorReplica
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.credentials.secret import CredentialKey, StoredCredential, new_secret, secret_ref
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.controlplane import ControlPlaneServer
+from vworkspace_fake.controlplane.faults import Faults
+from vworkspace_fake.controlplane.sealing import Sealing, signing_key_of
+
+CLUSTER_ID: Final = "simulated-1"
+OWN_NAMESPACE: Final = "vworkspace-system"
+NAMESPACES: Final = ("team-a", "team-b", "team-c")
+"""The namespaces of applications."""
+VELERO: Final = "velero"
+TOKEN: Final = "tok-first-5c1e"
+_RESTARTS: Final = (1.0, 12.0)
+"""Seconds until a process that ended is started again, at least and at most."""
+
+
+UNHURRIED: Final = RunSettings(
+    leader_elect=True,
+    leader_elect_lease_duration="60s",
+    leader_elect_renew_deadline="40s",
+    leader_elect_retry_period="20s",
+    interval="30m",
+)
+"""Settings of `run` with a tenth of the default's renewals of the Lease, and a sixth of Flux's regular passes.
+
+Both only repeat what is known, and would be half of a simulation's cost.
+"""
+
+
+@attrs.frozen
+class WorldSettings:
+    """The size of a world, and how its simulated controllers behave. Each shard has that many replicas (RUN-13)."""
+
+    seed: int = 0
+    replicas: int = 1
+    shards: int = 1
+    flux: FluxBehaviour = attrs.field(factory=FluxBehaviour)
+    engines: DownstreamBehaviour = attrs.field(factory=DownstreamBehaviour)
+    run: RunSettings = attrs.field(factory=lambda: UNHURRIED)
+    window: int = 10_000
+    """The number of changes that the API server's history holds."""
+
+
+class SimulatedWorld(World):
+    """One cluster with its operator and its control plane, for a `with` block."""
+
+    def __init__(self, settings: WorldSettings | None = None) -> None:
+        self.settings = settings = settings or WorldSettings()
+        super().__init__(
+            seed=settings.seed,
+            window=settings.window,
+            simulated=tuple(CONTROLLERS),
+            flux=settings.flux,
+            behaviour=settings.engines,
+            restarts=_RESTARTS,
+        )
+        self.makes_namespaces = False
+        numbers = itertools.count(1)
+        self.control = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
+        self.rights = (
+            *("applicationinstances", "operations", "helmreleases", "ocirepositories", "helmrepositories", "events"),
+            *("secrets", "backups", "workflows", "jobs", "volumesnapshots"),
+        )
+        self._prepare()
+        self.operators = [OperatorReplica(self, self.control, name, run) for name, run in _processes(settings)]
+        self.replicas += self.operators
+
+    def heal(self) -> None:
+        """End all faults."""
+        super().heal()
+        self.control.faults = Faults()
+
+    def _prepare(self) -> None:
+        self.install(crd_manifests())
+        for name in (OWN_NAMESPACE, VELERO):
+            self.create(NAMESPACE.manifest(name), NAMESPACE, "admin")
+        for name in NAMESPACES:
+            meta = {"name": name, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
+            self.create({**NAMESPACE.manifest(name), "metadata": meta}, NAMESPACE, "admin")
+        self.control.tokens.add(CLUSTER_ID, TOKEN)
+        stored = StoredCredential(TOKEN, "", None, self.loop.now() - timedelta(days=1))
+        secret = new_secret(OWN_NAMESPACE, "https://odoo.example.com", CLUSTER_ID, stored)
+        self.create(secret, SECRET, "admin")
+
+
+def _processes(settings: WorldSettings) -> Iterator[tuple[str, RunSettings]]:
+    """Yield the name and the settings of each replica of each shard."""
+    for shard in range(settings.shards):
+        is_whole = settings.shards == 1
+        run = settings.run if is_whole else attrs.evolve(settings.run, shard=f"{shard}/{settings.shards}")
+        for number in range(settings.replicas):
+            yield f"{'' if is_whole else f'shard-{shard}-'}replica-{number + 1}", run
+
+
+CHART: Final = "nextcloud"
+HOOK: Final = "db-migrate"
+PASSWORD: Final = "pass-77c1"
+"""A text in the values of every instance, which no output may show (RES-7)."""
+BROKEN: Final = "6.6.6"
+"""The version that cannot be released."""
+APPROVAL_SECRET: Final = b"approvals-of-the-simulation"
+GUESTS: Final = "team-guest"
+"""The namespace that is opened, closed and deleted."""
+CLASS: Final = "csi"
+
+_POD: Final = {
+    "restartPolicy": "Never",
+    "containers": [
+        {
+            "name": "migrate",
+            "image": "registry.example.test/nextcloud:30",
+            "command": ["php", "occ", "upgrade"],
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+    ],
+}
+_HOOK_JOB: Final = {
+    **JOB.manifest(HOOK),
+    "metadata": {"name": HOOK, "annotations": {"helm.sh/hook": "pre-upgrade"}},
+    "spec": {"backoffLimit": 1, "template": {"spec": _POD}},
+}
+FLUX: Final = FluxBehaviour(
+    release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "hooks failed"), version=BROKEN),),
+    hooks={CHART: (ChartHook(HOOK, JOB.kind, json.dumps(_HOOK_JOB), ("pre-upgrade",)),)},
+)
+"""A Flux for which one version cannot be released, and whose chart has a hook."""
+
+
+@lru_cache(maxsize=1)
+def _sealing() -> tuple[Sealing, str]:
+    """Return the control plane's signatures and the public key that checks them; the same in every world."""
+    key = signing_key_of(sha256(b"the control plane of a simulation").digest())
+    return Sealing(signing_key=key), key.as_pem(private=False).decode()
+
+
+def furnish(world: SimulatedWorld) -> None:
+    """Make what engines need, and let the control plane sign its jobs and approve Operations."""
+    sealing, public_key = _sealing()
+    world.control.seal = sealing
+    keys = {CredentialKey.APPROVAL_SECRET: APPROVAL_SECRET, CredentialKey.SIGNING_KEY: public_key.encode()}
+    data = {key.value: base64.b64encode(text).decode() for key, text in keys.items()}
+    world.change(secret_ref(OWN_NAMESPACE), {"data": data}, "admin")
+    snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
+    world.create({**VOLUME_SNAPSHOT_CLASS.manifest(CLASS), **snapshots}, VOLUME_SNAPSHOT_CLASS, "admin")
+    for namespace in NAMESPACES:
+        _furnish(world, namespace)
+
+
+def open_namespace(world: SimulatedWorld, name: str) -> None:
+    """Create a namespace with what engines need, or label it. Raises errors of the port."""
+    label = {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}}
+    manifest = NAMESPACE.manifest(name)
+    try:
+        world.create({**manifest, "metadata": {**manifest["metadata"], **label["metadata"]}}, NAMESPACE, "admin")
+    except AlreadyExists:
+        world.change(ObjectRef(NAMESPACE, None, name), label, "admin")
+    else:
+        _furnish(world, name)
+
+
+def _furnish(world: SimulatedWorld, namespace: str) -> None:
+    claim: dict[str, Any] = PERSISTENT_VOLUME_CLAIM.manifest("data", namespace)
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    world.create(claim, PERSISTENT_VOLUME_CLAIM, "admin")
+    world.create({**SECRET.manifest("restic", namespace), "data": {"RESTIC_PASSWORD": "eA=="}}, SECRET, "admin")
+    world.create(SERVICE_ACCOUNT.manifest(RUNNER, namespace), SERVICE_ACCOUNT, "admin")
