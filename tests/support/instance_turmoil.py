@@ -99,7 +99,7 @@ class Attempt:
 
     serial: int
     release: tuple[str, int]
-    stage: PullStage | None
+    pull: PullRequest | None
     asked: str
     at: datetime
 
@@ -138,11 +138,11 @@ class LiveSourceRule:
     fault: SourceFault
     left: int | None
     version: str | None = None
-    stage: PullStage = PullStage.OCI
+    request: PullRequest | None = None
 
     def matches(self, request: PullRequest) -> bool:
         """As `SourceRule.matches`. An index is asked for without a version."""
-        self.stage = request.stage
+        self.request = request
         return self.left != 0 and self.version in (None, request.version)
 
     @property
@@ -150,7 +150,7 @@ class LiveSourceRule:
         """The end of one request."""
         if self.left is not None:
             self.left -= 1
-        return SourceOutcome(self.fault, f"<<{self.world.mark(self.stage)}>> no: Authorization: Bearer {LEAK}.{LEAK}")
+        return SourceOutcome(self.fault, f"<<{self.world.mark(self.request)}>> no: Authorization: Bearer {LEAK}.{LEAK}")
 
 
 @attrs.define
@@ -217,11 +217,11 @@ class Turmoil(Simulation):
         except NotFound:
             return None
 
-    def mark(self, stage: PullStage | None = None) -> int:
+    def mark(self, pull: PullRequest | None = None) -> int:
         """A serial number for what Flux tries right now, remembered with the request it is made for."""
         release = self.look(HELM)
         request = (get_path(release, "metadata", "uid") or "", get_path(release, "metadata", "generation") or 0)
-        self.attempts.append(Attempt(len(self.attempts), request, stage, self.asked(stage), self.now))
+        self.attempts.append(Attempt(len(self.attempts), request, pull, self.asked(pull), self.now))
         return len(self.attempts) - 1
 
     def was_under_way(self, attempt: Attempt) -> bool:
@@ -229,9 +229,9 @@ class Turmoil(Simulation):
 
         Nothing on the source tells that from a failure of the new request; the next attempt, at once, does.
         """
-        if attempt.stage is None:
+        if attempt.pull is None:
             return False
-        source = self.look(OCI if attempt.stage is PullStage.OCI else REPOSITORY)
+        source = self.look(self._source_of(attempt.pull))
         times = [
             managed_field["time"]
             for managed_field in get_path(source, "metadata", "managedFields") or ()
@@ -240,22 +240,35 @@ class Turmoil(Simulation):
         changed = max((datetime.fromisoformat(one) for one in times), default=self.now)
         return changed <= attempt.at + timedelta(seconds=2)
 
-    def asked(self, stage: PullStage | None) -> str:
-        """Digest of what an attempt of that stage would be made for; whether it is suspended is no part of that.
+    def is_present(self, attempt: Attempt) -> bool:
+        """Whether an attempt was made for what is asked for now, from the source that the release reads now."""
+        if attempt.pull is not None:
+            read = self._read_by_release(self._source_of(attempt.pull).kind)
+            if read and attempt.pull.source not in read:
+                return False
+        return attempt.asked == self.asked(attempt.pull)
+
+    @staticmethod
+    def _source_of(pull: PullRequest) -> ObjectRef:
+        """The source that a request is made for: not always the one that the release reads, or the newest."""
+        return attrs.evolve(OCI if pull.stage is PullStage.OCI else REPOSITORY, name=pull.source)
+
+    def asked(self, pull: PullRequest | None) -> str:
+        """Digest of what such a pull, or a release, would be made for; whether it is suspended is no part of that.
 
         Nor are credentials, once the chart or the index is there: Flux does the same with what it has fetched before.
         """
         release = get_path(self.look(HELM), "spec") or {}
-        fields = ("url", "ref", "secretRef")
-        oci, repository = (
-            {field: get_path(self.look(ref), "spec", field) for field in fields} for ref in (OCI, REPOSITORY)
-        )
-        parts = {
-            PullStage.OCI: (oci,),
-            PullStage.INDEX: (repository,),
-            PullStage.CHART: ({**repository, "secretRef": None}, get_path(release, "chart") or {}),
-            None: (release, {**oci, "secretRef": None}) if "chartRef" in release else (release,),
-        }[stage]
+        source = self.look(OCI if pull is None else self._source_of(pull))
+        spec = {field: get_path(source, "spec", field) for field in ("url", "ref", "secretRef")}
+        parts: tuple[Mapping[str, Any], ...]
+        match pull and pull.stage:
+            case PullStage.OCI | PullStage.INDEX:
+                parts = (spec,)
+            case PullStage.CHART:
+                parts = ({**spec, "secretRef": None}, get_path(release, "chart") or {})
+            case None:
+                parts = (release, {**spec, "secretRef": None}) if "chartRef" in release else (release,)
         body = [{key: value for key, value in part.items() if key != "suspend"} for part in parts]
         return hashlib.sha256(canonical_json(body)).hexdigest()
 

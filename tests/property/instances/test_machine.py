@@ -853,3 +853,14 @@ def test_a_right_that_comes_back_is_noticed_without_a_change_REC_13() -> None:
     with life(source_type="oci") as machine:
         machine.a_registry_is_going_to_fail(SourceFault.INVALID_URL, 1, "6.7.0", 15)
         machine.permissions_are_missing({"helmreleases", "ocirepositories"}, "6.6.0", 15, stays=False)
+
+
+def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
+    """`SEED=2411230005` found it: the oracle took the source of the former version for the one that was pulled."""
+    with life(source_type="oci", values=None, credentials=False) as machine:
+        machine.a_registry_is_going_to_fail(SourceFault.NOT_FOUND, 1, "6.6.0", 40)
+        machine.permissions_are_missing({"helmreleases", "ocirepositories"}, "6.5.0", 0, stays=False)
+        machine.an_hour_passes_at_once()
+        machine.people_delete(HELM)
+        machine.a_registry_is_going_to_fail(SourceFault.INVALID_URL, 1, None, 0)
+        machine.an_hour_passes_at_once()
