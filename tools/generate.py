@@ -17,7 +17,7 @@ from tools.expressions_page import expressions_page
 from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
 from vworkspace_app.install.everything import kustomize_bases
-from vworkspace_app.install.network import alerts_file
+from vworkspace_app.install.network_objects import alerts_file
 from vworkspace_core.api.crd import crd_manifests
 
 

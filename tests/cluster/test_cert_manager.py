@@ -36,7 +36,7 @@ from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.box_webhooks import with_conversion
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET
-from vworkspace_app.install.webhooks import SERVICE
+from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE

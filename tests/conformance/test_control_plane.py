@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.control_planes import in_process, over_http
 from vworkspace_app.conformance.checks.credentials import *  # noqa: F403
-from vworkspace_app.conformance.checks.errors import *  # noqa: F403
-from vworkspace_app.conformance.checks.events import *  # noqa: F403
-from vworkspace_app.conformance.checks.jobs import *  # noqa: F403
+from vworkspace_app.conformance.checks.error_bodies import *  # noqa: F403
+from vworkspace_app.conformance.checks.event_batches import *  # noqa: F403
+from vworkspace_app.conformance.checks.open_jobs import *  # noqa: F403
 from vworkspace_app.conformance.checks.polls import *  # noqa: F403
 from vworkspace_app.conformance.examined import examine  # noqa: F401 - the fixture of the checks
 

@@ -58,7 +58,7 @@ LIMITS = (
     Limit("Error in the result", constant("vworkspace_core.jobs.result.LONGEST_ERROR"), "1,024"),
     Limit("Problems of an object", constant("purekube.apimachinery.problems.MOST_PROBLEMS"), "32"),
     Limit("Letters of a field's name", constant("purekube.apimachinery.problems._LONGEST_STEP"), "64"),
-    Limit("Members of a list or map", constant("vworkspace_core.operations.schemas._MOST_MEMBERS"), "1,024"),
+    Limit("Members of a list or map", constant("vworkspace_core.operations.schema_violations._MOST_MEMBERS"), "1,024"),
     Limit("Text that is shown", constant("purekube.apimachinery.secret_material.LONGEST_SHOWN"), "4,096"),
     Limit("Inline values", ADMISSION.max_inline_bytes / KIB, "512 KiB"),
     Limit("Parameters of an Operation", ADMISSION.max_parameters_bytes / KIB, "256 KiB"),

@@ -11,9 +11,9 @@ import yaml
 from purekube.schema import compile_schema, validate
 from tests.support.chart_values import PULLABLE
 from tests.support.projects_crds import projects_crds
-from vworkspace_app.install.network import prometheus_rule
+from vworkspace_app.install.chart_values import chart_values, values_documents
+from vworkspace_app.install.network_objects import prometheus_rule
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.install.values import chart_values, values_documents
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/notifications.md").read_text(encoding="utf-8")
 YAML: list[dict[str, Any]] = [

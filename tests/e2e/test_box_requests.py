@@ -1,6 +1,6 @@
 """Every request that an object of a box costs the API server on its way to Ready, in order (PH-2, RUN-1)."""
 
-from kubelab.access.audit import AuditEntry
+from kubelab.access.audit_log import AuditEntry
 from kubelab.downstream.kinds import DEPLOYMENT
 from kubelab.model.calls import RequestVerb
 from purekube.apimachinery.manifest import ObjectRef

@@ -17,9 +17,9 @@ from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.rights import Right, granted, printed, unused
 from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_app.install.chart_values import chart_values
+from vworkspace_app.install.chart_values import values_documents as values_printed
 from vworkspace_app.install.options import PodOptions
-from vworkspace_app.install.values import chart_values
-from vworkspace_app.install.values import values_documents as values_printed
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 

@@ -6,7 +6,7 @@ apart. The numbers stand in docs/benchmarks.md.
 
 from collections.abc import Awaitable, Callable
 
-from kubelab.access.audit import AuditEntry
+from kubelab.access.audit_log import AuditEntry
 from kubelab.model.calls import RequestVerb
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, OPERATOR, OWN_NS, World, instance
 from tests.support.servers import IN_PROCESS

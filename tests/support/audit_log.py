@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from kubelab.access.audit import AuditEntry
+from kubelab.access.audit_log import AuditEntry
 from tests.support.audited_story import arrival, whole_lines
 
 __all__ = ["POLICY", "Act", "Log", "embedded_log", "kube_log"]

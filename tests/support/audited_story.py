@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.access.audit_log import AuditEntry, AuditLog
 from purekube_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from kubelab.flux import ChartHook
-from kubelab.flux.history import snapshot
+from kubelab.flux.release_history import snapshot
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret, secret_name
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import (

@@ -37,7 +37,7 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
-from vworkspace_app.page.operator import OperatorPage
+from vworkspace_app.page.operator_page import OperatorPage
 from vworkspace_app.page.screens import STREAMS, CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site, ViewerRule
@@ -46,7 +46,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
+from vworkspace_fake.controlplane.inprocess_control_plane import InProcessControlPlane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 T = TypeVar("T")

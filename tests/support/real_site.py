@@ -28,8 +28,8 @@ from tests.support.patience import PATIENCE
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_app.demo.cluster_ground import ClusterFixture
+from vworkspace_app.demo.demo_world import open_group
 from vworkspace_app.demo.spectator import Spectator
-from vworkspace_app.demo.world import open_group
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry

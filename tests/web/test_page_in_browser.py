@@ -27,7 +27,7 @@ from tests.support.page_site import (
     page_site,
     ready,
 )
-from vworkspace_app.page.jobs import JobsPage
+from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.object_list import PAGE_SIZE

@@ -12,9 +12,9 @@ import yaml
 
 from purekube.apimachinery.fields import camel
 from vworkspace_app import VERSION
+from vworkspace_app.install.chart_values import OperatorChartValues, default_values, values_schema
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.install.values import OperatorChartValues, default_values, values_schema
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 
 _WIDTH: Final = 116
@@ -52,7 +52,7 @@ def schema_page() -> str:
 def values_page() -> str:
     """Return `values.yaml`: every value with its default and its meaning."""
     lines = [
-        f"# Values of the chart {NAME}. Generated from app/vworkspace_app/install/values.py; do not edit.",
+        f"# Values of the chart {NAME}. Generated from app/vworkspace_app/install/chart_values.py; do not edit.",
         "# yaml-language-server: $schema=values.schema.json",
         *_values(OperatorChartValues, default_values(), 0),
     ]

@@ -14,13 +14,7 @@ from purekube.apimachinery.fields import camel
 from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.accounts import accounts
-from vworkspace_app.install.everything import tenant
-from vworkspace_app.install.names import NAME
-from vworkspace_app.install.network import network, prometheus_rule
-from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
-from vworkspace_app.install.profiles import Profile, profile_settings
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
-from vworkspace_app.install.values import (
+from vworkspace_app.install.chart_values import (
     EXAMPLE_REGISTRY,
     NO_AUTHORITY,
     NO_CLUSTER_ID,
@@ -29,8 +23,14 @@ from vworkspace_app.install.values import (
     NO_TAG,
     WITH_REGISTRY,
 )
-from vworkspace_app.install.webhooks import certificate, configurations
-from vworkspace_app.install.workload import BOXES, flags, workload
+from vworkspace_app.install.deployment import BOXES, flags, workload
+from vworkspace_app.install.everything import tenant
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.network_objects import network, prometheus_rule
+from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
+from vworkspace_app.install.profiles import Profile, profile_settings
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install import access

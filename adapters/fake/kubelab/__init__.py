@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from purekube.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from kubelab.access.audit import AuditEntry, AuditLog
+    from kubelab.access.audit_log import AuditEntry, AuditLog
     from kubelab.clock import ManualClock, VirtualClock, virtual_loop
     from kubelab.cluster.definitions import KubelabError
     from kubelab.cluster.embedded import EmbeddedCluster
@@ -50,8 +50,8 @@ __all__ = [
 _MODULES = {
     "ADMIN": "kubelab.model.calls",
     "ApiServer": "kubelab.server",
-    "AuditEntry": "kubelab.access.audit",
-    "AuditLog": "kubelab.access.audit",
+    "AuditEntry": "kubelab.access.audit_log",
+    "AuditLog": "kubelab.access.audit_log",
     "Caller": "kubelab.model.calls",
     "Certificates": "kubelab.http.certificates",
     "EmbeddedCluster": "kubelab.cluster.embedded",

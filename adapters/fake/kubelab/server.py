@@ -13,10 +13,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from kubelab.access.audit import AuditLog
+from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
 from kubelab.access.request_filter import RequestFilter, Reviewer
-from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
 from kubelab.entropy import Identities

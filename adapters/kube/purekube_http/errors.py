@@ -32,7 +32,7 @@ from purekube.apimachinery.manifest import Json, get_path
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
 from purekube.ports import KubeRequest
-from purekube_http.conflicts import field_conflicts
+from purekube_http.conflict_causes import field_conflicts
 
 _MESSAGE_LIMIT = 1024
 _BODY_EXCERPT = 200

@@ -1,6 +1,6 @@
 """The control plane over HTTPS, with httpx2 (PULL-1, PULL-7)."""
 
-from vworkspace_odoo.admin import AdminClient
+from vworkspace_odoo.admin_client import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
 from vworkspace_odoo.cloud_events import CloudEventReceiver
 from vworkspace_odoo.payloads import JosePayloads

@@ -7,7 +7,7 @@ from purekube.boxes.box import Box, BoxNode
 from purekube.boxes.decide import access_of, owners
 from purekube.boxes.model import ApplyMode, OnDelete
 from purekube.schema.node import MISSING, JsonType, Schema
-from purekube_run.boxes.drawing import mermaid
+from purekube_run.boxes.box_drawing import mermaid
 
 _ENGINE = (
     ("Ready", "everything that should exist is there and healthy; the message names what is not"),

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from purekube.regex import compile_pattern, syntax
-from purekube.regex.syntax import PatternError
+from purekube.regex import compile_pattern
+from purekube.regex import regex_syntax as syntax
+from purekube.regex.regex_syntax import PatternError
 from purekube_run.examples.data_source import DataSource, apart, one_of
 
 WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core", "z9")

@@ -26,9 +26,9 @@ from purekube.reconcilers.controllers import (
 from purekube.reconcilers.status import condition_types, status_owner
 from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.process.command_line import CommandError
+from purekube_run.reconcilers.declared_rights import DeclaredRights
 from purekube_run.reconcilers.passes import ControllerPasses, rules_of
 from purekube_run.reconcilers.pending_events import PendingEvents
-from purekube_run.reconcilers.rights import DeclaredRights
 from purekube_run.reconcilers.watches import watches_of
 
 _log = structlog.get_logger("operator")

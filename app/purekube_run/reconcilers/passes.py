@@ -60,9 +60,9 @@ from purekube.reconcilers.progress import (
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube_run.controller.informers import StoredObject
-from purekube_run.reconcilers.calls import CallRaised, CallReturned, CutOff, isolated
+from purekube_run.reconcilers.declared_rights import ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
-from purekube_run.reconcilers.rights import ON_WRITE
+from purekube_run.reconcilers.user_calls import CallRaised, CallReturned, CutOff, isolated
 from purekube_run.reconcilers.watches import ControllerWatches
 
 _log = structlog.get_logger("operator")

@@ -23,10 +23,11 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.servers import jobs_page
 from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import box_table, instance_table, operations_table
+from vworkspace_app.demo.box_scene import open_box_scene
 from vworkspace_app.demo.box_story import create_example_object, lines, run_box_story
-from vworkspace_app.demo.box_world import open_box_scene
 from vworkspace_app.demo.cluster_story import run_cluster_story
 from vworkspace_app.demo.cluster_world import DemoClusterOptions, open_cluster_world
+from vworkspace_app.demo.demo_world import World, open_world
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import run_operations_story
@@ -34,11 +35,10 @@ from vworkspace_app.demo.scene import QUICK
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import run_story
-from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.overview.checking import before_installing
-from vworkspace_app.page.operator import OperatorPage
+from vworkspace_app.page.operator_page import OperatorPage
 from vworkspace_app.page.screens import STREAMS, CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site

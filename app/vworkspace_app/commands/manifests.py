@@ -84,7 +84,7 @@ def render_manifests(
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
     """Return what the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
-    from vworkspace_app.install.values import chart_values, values_documents  # the validator is slow to import
+    from vworkspace_app.install.chart_values import chart_values, values_documents  # the validator is slow to import
 
     if others or options != InstallOptions(namespace=options.namespace):
         raise CommandError(

@@ -45,7 +45,7 @@ _FUNCTIONS: Final = {
     "control-plane": "servers:control_plane",
     "version": "versions:version",
     "plan": "plan:print_plan",
-    "simulate": "simulate.parser:simulate",
+    "simulate": "simulate.simulate_flags:simulate",
     **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "verbs"),
 }
 """The functions of commands whose module or function does not have the command's name."""

@@ -10,7 +10,7 @@ from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
-from purekube_run.reconcilers.loading import load_controllers
+from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.commands.extensions_run import warn_unconverted, warn_unserved
 from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process

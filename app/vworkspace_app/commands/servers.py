@@ -15,7 +15,7 @@ from purekube_run.process.command_line import FAILURE, USAGE, CommandError, cann
 from purekube_run.process.signals import run_until_signal
 from vworkspace_app.commands.session import Listen
 from vworkspace_app.page.access import PasswordAccess
-from vworkspace_app.page.jobs import JobsPage
+from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_app.page.site import Site
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer

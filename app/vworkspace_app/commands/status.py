@@ -17,6 +17,7 @@ from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.commands import session
 from vworkspace_app.commands.session import Kubeconfig, form_of
 from vworkspace_app.install.names import NAME
+from vworkspace_app.overview.fleet_watch import FollowedObjects
 from vworkspace_app.overview.reading import (
     ObjectContext,
     OwnObjects,
@@ -29,7 +30,6 @@ from vworkspace_app.overview.reading import (
 )
 from vworkspace_app.overview.screen import WIDEST, columns
 from vworkspace_app.overview.text import console, footer, list_table, object_report
-from vworkspace_app.overview.watching import FollowedObjects
 from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of

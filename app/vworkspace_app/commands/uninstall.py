@@ -19,7 +19,7 @@ from purekube.ports import KubeApi
 from purekube.reconcilers.controllers import kind_of, name_of
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import USAGE, CommandError
-from purekube_run.reconcilers.loading import load_controllers
+from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory

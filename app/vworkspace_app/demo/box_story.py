@@ -11,7 +11,7 @@ import attrs
 from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.ports import PatchType, WatchEventType
-from vworkspace_app.demo.box_world import NAMESPACE_NAME, BoxScene
+from vworkspace_app.demo.box_scene import NAMESPACE_NAME, BoxScene
 from vworkspace_app.demo.narrator import Narrator, Wanted, condition, gone
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage

@@ -20,10 +20,10 @@ from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.cluster_ground import ClusterFixture, prepared
+from vworkspace_app.demo.demo_world import start_operator
 from vworkspace_app.demo.scene import NAME, Application
 from vworkspace_app.demo.spectator import PATIENCE, WATCHED, Spectator
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.world import start_operator
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CAPABILITY_PREFIX

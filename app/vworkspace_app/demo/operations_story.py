@@ -10,11 +10,11 @@ from kubelab.downstream import DownstreamRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import JOB
 from purekube.ports import PatchType
+from vworkspace_app.demo.demo_world import World
 from vworkspace_app.demo.narrator import Narrator, conditions, created_for, gone, operation_says, phase_is
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.world import World
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
 from vworkspace_fake.controlplane.jobs import JobEntry

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.demo.demo_world import ADMIN_TOKEN, World
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, OperationRequest
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME, WANTED
-from vworkspace_app.demo.world import ADMIN_TOKEN, World
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 
 _BACKUP = "backup.yaml"

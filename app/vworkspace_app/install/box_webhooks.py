@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import WebhookDuties
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
-from vworkspace_app.install.webhooks import certificate_of
+from vworkspace_app.install.webhook_manifests import certificate_of
 from vworkspace_core.webhook.paths import CONVERT_PATH, default_path, validate_path
 
 _GROUP = "admissionregistration.k8s.io/v1"

@@ -9,7 +9,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app import VERSION
-from vworkspace_app.install.network import disruption_budget, network_policy
+from vworkspace_app.install.network_objects import disruption_budget, network_policy
 from vworkspace_app.install.rbac import rules
 
 _RBAC: Final = "rbac.authorization.k8s.io"

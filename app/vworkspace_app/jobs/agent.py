@@ -1,6 +1,6 @@
 """The agent: long poll, queues and machine, put together (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, passes effects on (`executor.py`, `delivery_queue.py`) and feeds
+The machine decides; this class owns its state, passes effects on (`effect_executor.py`, `delivery_queue.py`) and feeds
 back their outcomes and the answers of the poll (`polling.py`). Only cancellation ends the loop.
 """
 
@@ -22,7 +22,7 @@ from purekube.ports import Clock, KubeApi
 from vworkspace_app.control_plane.connection import AgentSettings, Connection
 from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue, Reconnect, ack, result, status, status_key
-from vworkspace_app.jobs.executor import JobEffectExecutor, OnWritten
+from vworkspace_app.jobs.effect_executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity, RetryPace

@@ -29,8 +29,8 @@ from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSetting
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
-from vworkspace_app.manager.caches import CacheScope, informers_of
 from vworkspace_app.manager.notifier import NoticeReceiver, Notifier
+from vworkspace_app.manager.operator_caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler

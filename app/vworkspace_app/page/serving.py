@@ -16,7 +16,7 @@ from vworkspace_app.settings.table import PageAccess
 
 if TYPE_CHECKING:
     from vworkspace_app.page.access import Reviews, TokenAccess
-    from vworkspace_app.page.operator import OperatorPage
+    from vworkspace_app.page.operator_page import OperatorPage
 
 
 class ServedPage:
@@ -38,9 +38,9 @@ class ServedPage:
         if access is PageAccess.NONE:
             return
         from vworkspace_app.page import access as rules
-        from vworkspace_app.page import operator, site
+        from vworkspace_app.page import operator_page, site
 
-        self._page = operator.OperatorPage()
+        self._page = operator_page.OperatorPage()
         self._tokens = rules.TokenAccess() if access is PageAccess.TOKEN_REVIEW else None
         names = site.KnownHosts(frozenset(hosts))
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()

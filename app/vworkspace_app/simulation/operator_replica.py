@@ -22,7 +22,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import shard_in
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_fake.controlplane import ControlPlaneServer
-from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
+from vworkspace_fake.controlplane.inprocess_control_plane import InProcessControlPlane
 from vworkspace_odoo import ControlPlaneEndpoint
 
 _FAR: Final = (0.01, 0.06)

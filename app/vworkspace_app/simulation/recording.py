@@ -26,7 +26,7 @@ from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.simulation.input_file import BadFile, Bounds, check_bounds, converted, decoded, read_bytes
 from vworkspace_app import VERSION
-from vworkspace_app.manager.caches import informers_of
+from vworkspace_app.manager.operator_caches import informers_of
 from vworkspace_app.simulation.masking import Masker
 from vworkspace_app.simulation.run_history import SHOWN_KINDS
 from vworkspace_core.api.kinds import ALL_KINDS, CLUSTER

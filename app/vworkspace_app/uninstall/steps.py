@@ -19,7 +19,7 @@ from purekube.controller.lease.record import holder_of
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
-from vworkspace_app.uninstall.inventory import Inventory
+from vworkspace_app.uninstall.installed_objects import Inventory
 from vworkspace_app.uninstall.orphaning import advance_deletion
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL

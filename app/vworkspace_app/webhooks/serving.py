@@ -14,9 +14,9 @@ from purekube_run.process.command_line import parse_address
 from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from purekube_run.process.machine import SystemClock
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.webhooks.answers import UNWATCHED, ReviewObserver, application
+from vworkspace_app.webhooks.certificate_files import CertificateFiles, has_common_name
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
-from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
+from vworkspace_app.webhooks.webhook_answers import UNWATCHED, ReviewObserver, application
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates

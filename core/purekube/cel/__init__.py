@@ -5,6 +5,7 @@ macros of two variables) and the libraries of Kubernetes (quantities, URLs, addr
 expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
 """
 
+from purekube.cel.cel_program import Environment, Program, compile_expression, prepared
 from purekube.cel.check import ITEM, Absence, Checked, FieldRead, VariablePath
 from purekube.cel.library import FUNCTIONS, LIBRARIES
 from purekube.cel.limits import (
@@ -17,7 +18,6 @@ from purekube.cel.limits import (
     Limits,
     Missing,
 )
-from purekube.cel.program import Environment, Program, compile_expression, prepared
 from purekube.cel.types import (
     BOOL,
     BYTES,

@@ -6,7 +6,6 @@ engine knows neither kinds nor an expression language.
 """
 
 from purekube.graph.account import GraphReason, conditions_of, conditions_of_teardown
-from purekube.graph.build import Cycle, DuplicateNode, Graph, GraphError, UnknownNode
 from purekube.graph.node import (
     NOWHERE,
     ApplyPolicy,
@@ -25,6 +24,7 @@ from purekube.graph.node import (
     Scope,
     Until,
 )
+from purekube.graph.node_order import Cycle, DuplicateNode, Graph, GraphError, UnknownNode
 from purekube.graph.owner import CreateRecord, Marks, Owner
 from purekube.graph.plan import Plan, plan
 from purekube.graph.states import NodeState, Observation

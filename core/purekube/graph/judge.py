@@ -15,8 +15,6 @@ from purekube.controller.decision import Apply, Create, Delete, Failure, MergePa
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_own_history, kubectl_name
 from purekube.controller.ownership import controller_of, is_locked, locked, unlocking
-from purekube.graph.build import Graph
-from purekube.graph.evaluate import WantedItem, WantedNode
 from purekube.graph.node import (
     NOWHERE,
     ApplyPolicy,
@@ -29,7 +27,9 @@ from purekube.graph.node import (
     Scope,
     Until,
 )
+from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner
+from purekube.graph.required_objects import WantedItem, WantedNode
 from purekube.graph.states import NodeState, Observation, is_immutable, setback
 from purekube.readiness import Readiness, State, readiness
 

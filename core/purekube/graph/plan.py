@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from purekube.controller.decision import Decision, Snapshot
-from purekube.graph.build import Graph
-from purekube.graph.evaluate import WantedNode, evaluate
 from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import NodeKnowledge, PruneTime, Scope
+from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
+from purekube.graph.required_objects import WantedNode, evaluate
 from purekube.graph.states import NodeState, Observation, earliest_requeue
 
 

@@ -13,8 +13,8 @@ import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.decision import Decision, Snapshot
-from purekube.graph.build import Graph
 from purekube.graph.node import ApplyPolicy, GraphNode, Scope
+from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
 from purekube.graph.removal import BeforeDelete, Held, is_terminating, no_patch_before, removal_step

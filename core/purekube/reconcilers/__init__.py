@@ -16,10 +16,10 @@ from purekube.controller.decision import Fill
 from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher, controller_access
 from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject
+from purekube.reconcilers.kind_versions import KindConversion, conversion, versioned
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.request import EXPONENTIAL, Cause, Constant, Never, Request, Result, RetryPolicy, Terminal
 from purekube.reconcilers.resource import Resource, resource, rule
-from purekube.reconcilers.versions import KindConversion, conversion, versioned
 from purekube.reconcilers.watching import METADATA_ONLY, Filters, Watch, Watched
 
 __all__ = [

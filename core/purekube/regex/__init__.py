@@ -6,6 +6,6 @@ classes.
 """
 
 from purekube.regex.match import Pattern, compile_pattern
-from purekube.regex.syntax import PatternError
+from purekube.regex.regex_syntax import PatternError
 
 __all__ = ["Pattern", "PatternError", "compile_pattern"]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from purekube.regex.program import Accept, Assert, Consume, Instruction, Split, instructions
-from purekube.regex.syntax import parse
+from purekube.regex.regex_program import Accept, Assert, Consume, Instruction, Split, instructions
+from purekube.regex.regex_syntax import parse
 
 _MOST_TRANSITIONS: Final = 2_000
 """The most transitions that a pattern's automaton keeps; beyond that all are discarded."""

@@ -6,6 +6,7 @@ A `Conversion` converts the objects of a spoke to those of the hub and back, a `
 
 from purekube.versions.converter import Conversion, ConversionFailed, Convert, Converter
 from purekube.versions.in_use import VersionsInUse
+from purekube.versions.losses import BrokenRoundTrip, check_round_trips
 from purekube.versions.preservation import preservation_annotation
 from purekube.versions.review import (
     ConversionRequest,
@@ -16,7 +17,6 @@ from purekube.versions.review import (
     converted_object,
     read_conversion_review,
 )
-from purekube.versions.round_trips import BrokenRoundTrip, check_round_trips
 
 __all__ = [
     "BrokenRoundTrip",

@@ -25,8 +25,8 @@ from purekube.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
 from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_stages import advance, due_at
 from vworkspace_core.jobs.job_store import Tombstone
-from vworkspace_core.jobs.lifecycle import advance, due_at
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.scope import DeleteTask, JobScope

@@ -9,7 +9,7 @@ from purekube.apimachinery.structuring import structure
 from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import needs_of_engine
-from vworkspace_core.operations.schemas import violations_of
+from vworkspace_core.operations.schema_violations import violations_of
 from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, Templates
 
 

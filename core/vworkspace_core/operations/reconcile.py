@@ -26,9 +26,9 @@ from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.deletion import decide_deletion, tidy
+from vworkspace_core.operations.engine_run import decide_running
 from vworkspace_core.operations.identity import own_object, target_ref
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
-from vworkspace_core.operations.running import decide_running
 from vworkspace_core.operations.status import WantedStatus, with_status
 from vworkspace_core.operations.used_approvals import Redemption
 

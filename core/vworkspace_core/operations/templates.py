@@ -64,14 +64,17 @@ class OperationTemplate:
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
         """Return what is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
-        from vworkspace_core.operations.schemas import violations_of  # the validator is slow to import
+        from vworkspace_core.operations.schema_violations import violations_of  # the validator is slow to import
 
         return violations_of(self.schema, parameters, PARAMETERS)
 
 
 def load_template(data: Any) -> OperationTemplate:
     """Return a template from plain data. Raises ValidationProblems with every problem and its path."""
-    from vworkspace_core.operations.schemas import schema_problems, violations_of  # the validator is slow to import
+    from vworkspace_core.operations.schema_violations import (  # the validator is slow to import
+        schema_problems,
+        violations_of,
+    )
 
     problems = violations_of(_TEMPLATE_SCHEMA, data, "")
     if problems:

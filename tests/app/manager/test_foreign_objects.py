@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import Kind, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from purekube.controller.informer.store import ObjectStore
 from purekube.controller.ownership import controller_of
-from vworkspace_app.manager.caches import _SLIM
+from vworkspace_app.manager.operator_caches import _SLIM
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.api.labels import (
     MANAGED_BY,

@@ -28,8 +28,8 @@ from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability.metrics import Metrics
+from vworkspace_app.observability.metrics_telemetry import MetricsTelemetry
 from vworkspace_app.observability.stats import LatestStats, ProcessStats
-from vworkspace_app.observability.telemetry import MetricsTelemetry
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER

@@ -29,8 +29,8 @@ from kubelab.http.authority import certificates_for
 from purekube_run.process.http import ConnectionLimits
 from tests.support.patience import PATIENCE
 from tests.support.sockets import LONG, ask, connect, context, ends, served, status, wait_for
-from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import BUDGET, LARGEST, SMALL
+from vworkspace_app.webhooks.webhook_answers import application
 from vworkspace_core.webhook.paths import GATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 

@@ -12,7 +12,7 @@ import yaml
 from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
-from purekube_run.reconcilers.loading import installed, load_controllers
+from purekube_run.reconcilers.controller_loading import installed, load_controllers
 from vworkspace_app.commands.controllers import (
     controllers_table,
     render_controller_manifests,

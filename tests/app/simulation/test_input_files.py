@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.script_file import script_text
-from vworkspace_app.commands.simulate.record import acts_of
+from vworkspace_app.commands.simulate.cluster_recording import acts_of
 from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.recording import (

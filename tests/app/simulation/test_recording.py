@@ -26,7 +26,7 @@ from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
 from tests.support.server_thread import served, wall_clock
-from vworkspace_app.commands.simulate.record import acts_of, record
+from vworkspace_app.commands.simulate.cluster_recording import acts_of, record
 from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.masking import Masker

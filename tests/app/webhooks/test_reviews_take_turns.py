@@ -16,8 +16,8 @@ from kubelab.clock import VirtualClock
 from tests.support.instance_worlds import CLUSTER, instance_manifest
 from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
-from vworkspace_app.webhooks.answers import ReviewObserver, application
 from vworkspace_app.webhooks.intake import Turns
+from vworkspace_app.webhooks.webhook_answers import ReviewObserver, application
 from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 

@@ -13,8 +13,8 @@ from tests.app.observability.test_metrics import fresh, values
 from tests.support.violations import instance
 from tests.support.virtual_time import run
 from vworkspace_app.observability import Metrics
-from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.intake import LARGEST
+from vworkspace_app.webhooks.webhook_answers import application
 from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 

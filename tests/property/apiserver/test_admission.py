@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.webhooks import Webhook, denial, patch_of, unreachable
 from kubelab.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
 from kubelab.model.conversion import WebhookClient

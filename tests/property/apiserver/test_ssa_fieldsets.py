@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.ssa.field_paths import PathError, iterate, parse_element, path_text
 from kubelab.ssa.fieldset import difference, insert, intersection, normalized, recursive_difference, union
-from kubelab.ssa.paths import PathError, iterate, parse_element, path_text
 
 Path = tuple[str, ...]
 ELEMENTS = st.sampled_from(["f:a", "f:b", 'k:{"name":"n"}', 'v:"x"'])

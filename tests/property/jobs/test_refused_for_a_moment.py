@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.lifecycle import REFUSALS
+from vworkspace_core.jobs.job_stages import REFUSALS
 from vworkspace_fake.controlplane import JobEntry
 
 _MESSAGE = 'namespaces "org-myteam" is forbidden: User "operator" cannot get resource "namespaces"'

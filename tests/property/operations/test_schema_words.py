@@ -25,7 +25,7 @@ from vworkspace_core.api.codec import CLASSES
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS
-from vworkspace_core.operations.schemas import violations_of
+from vworkspace_core.operations.schema_violations import violations_of
 
 # What nobody but a machine reads: anchors, classes and groups of patterns, our rules' names, JSON Schema's keywords.
 _MACHINE = re.compile(

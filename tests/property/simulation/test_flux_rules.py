@@ -26,10 +26,11 @@ from kubelab.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
+from kubelab.flux.chart_versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from kubelab.flux.conditions import merge_conditions, summarize, with_condition
 from kubelab.flux.draft import conditions_patch, metadata_patch, status_patch
-from kubelab.flux.history import observe, previous, record, snapshot, truncate
-from kubelab.flux.script import Script
+from kubelab.flux.release_history import observe, previous, record, snapshot, truncate
+from kubelab.flux.rule_script import Script
 from kubelab.flux.storage import (
     HelmReleaseStatus,
     StoredRelease,
@@ -40,7 +41,6 @@ from kubelab.flux.storage import (
     replace,
 )
 from kubelab.flux.triggers import FluxObjects, triggered
-from kubelab.flux.versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.durations import go_duration, seconds_of
 from purekube.apimachinery.manifest import ObjectRef

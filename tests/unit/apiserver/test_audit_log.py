@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.model.calls import RequestVerb
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubelab.builtin import BUILTIN_DEFINITIONS
-from kubelab.builtin.events import core_event_of, new_event_of
+from kubelab.builtin.event_kinds import core_event_of, new_event_of
 from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure

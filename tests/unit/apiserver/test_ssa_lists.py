@@ -7,8 +7,8 @@ import pytest
 
 from kubelab.model.failure import ApiFailure
 from kubelab.ssa.compare import compare
+from kubelab.ssa.field_paths import iterate, path_text
 from kubelab.ssa.merge import merge
-from kubelab.ssa.paths import iterate, path_text
 from tests.support.ssa_world import SPEC, THING, World, thing
 
 

@@ -44,7 +44,7 @@ def test_to_import_the_package_loads_none_of_them() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert shown.strip() == "['purekube.schema.builtin.document', 'purekube.schema.builtin.untyped']"
+    assert shown.strip() == "['purekube.schema.builtin.schema_parts', 'purekube.schema.builtin.untyped']"
 
 
 def test_a_reserved_word_is_a_field_as_in_the_language() -> None:

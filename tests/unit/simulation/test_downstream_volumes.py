@@ -15,7 +15,7 @@ from kubelab.downstream import (
 )
 from kubelab.downstream.crds import downstream_crds
 from kubelab.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
-from kubelab.downstream.volsync import next_run
+from kubelab.downstream.volsync_controller import next_run
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, assert_never
 
-from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.access.authorization import Authorize, Rbac, attributes_of, denied, review_attributes
 from kubelab.model.calls import ADMIN, Caller, Reply, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.conversion import ConversionNeeded
@@ -19,7 +19,7 @@ from kubelab.model.failure import (
 )
 from kubelab.model.records import encode
 from kubelab.storage.store import Store
-from kubelab.writes.options import manager_of
+from kubelab.writes.write_options import manager_of
 from purekube.apimachinery.manifest import get_path
 
 T = TypeVar("T")

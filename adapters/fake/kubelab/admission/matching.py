@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.model.failure import forbidden
 from purekube.cel import CelError, Environment, Program, compile_expression
 from purekube.cel.types import DYN

@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.matching import conditions_hold, version_for
-from kubelab.admission.request import AdmissionAttributes
 from kubelab.model.conversion import WebhookClient, client_of
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource

@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from kubelab.builtin.admission import WEBHOOKS
-from kubelab.builtin.configs import CONFIGS
-from kubelab.builtin.crds import CRDS
-from kubelab.builtin.events import EVENTS
-from kubelab.builtin.jobs import JOBS
-from kubelab.builtin.leases import LEASES
-from kubelab.builtin.networking import NETWORKING
-from kubelab.builtin.pods import PODS
-from kubelab.builtin.rbac import RBAC
-from kubelab.builtin.storage import STORAGE
-from kubelab.builtin.workloads import WORKLOADS
+from kubelab.builtin.admission_kinds import WEBHOOKS
+from kubelab.builtin.config_kinds import CONFIGS
+from kubelab.builtin.crd_kinds import CRDS
+from kubelab.builtin.event_kinds import EVENTS
+from kubelab.builtin.job_kinds import JOBS
+from kubelab.builtin.lease_kinds import LEASES
+from kubelab.builtin.network_kinds import NETWORKING
+from kubelab.builtin.pod_kinds import PODS
+from kubelab.builtin.rbac_kinds import RBAC
+from kubelab.builtin.storage_kinds import STORAGE
+from kubelab.builtin.workload_kinds import WORKLOADS
 from kubelab.model.definition import ServedKind
 
 __all__ = ["BUILTIN_DEFINITIONS"]

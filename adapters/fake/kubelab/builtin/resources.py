@@ -10,7 +10,7 @@ import attrs
 
 from kubelab.access.authorization import review_resources
 from kubelab.builtin import BUILTIN_DEFINITIONS
-from kubelab.builtin.events import CORE_EVENT, core_event_of, new_event_of
+from kubelab.builtin.event_kinds import CORE_EVENT, core_event_of, new_event_of
 from kubelab.lifecycle.namespaces import NAMESPACES
 from kubelab.model.definition import ServedKind
 from kubelab.model.records import GroupResource

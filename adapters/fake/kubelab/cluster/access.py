@@ -14,7 +14,7 @@ import attrs
 import msgspec
 import yaml
 
-from kubelab.access.audit import AuditEntry, AuditLog
+from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.cluster.definitions import KubelabError
 from kubelab.http.certificates import Certificates
 from kubelab.http.serving import kubeconfig

@@ -18,7 +18,7 @@ from kubelab.downstream.behaviour import (
     WorkloadBehaviour,
 )
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.simulator import CONTROLLERS, DownstreamSimulator, run
+from kubelab.downstream.downstream_simulator import CONTROLLERS, DownstreamSimulator, run
 from kubelab.downstream.workflow_nodes import resume_patch
 
 __all__ = [

@@ -13,8 +13,8 @@ from kubelab.flux.behaviour import (
     SourceRule,
 )
 from kubelab.flux.crds import flux_crds
+from kubelab.flux.flux_simulator import FluxSimulator, run
 from kubelab.flux.helm_storage import Workload
-from kubelab.flux.simulator import FluxSimulator, run
 
 __all__ = [
     "Action",

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from kubelab.flux.behaviour import PullAnswer, PullRequest, SourceFault
-from kubelab.flux.versions import sha256_of
+from kubelab.flux.chart_versions import sha256_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import format_time
 

@@ -9,8 +9,8 @@ from kubelab.flux.behaviour import Action, ActionAnswer, HelmTarget
 from kubelab.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
 from kubelab.flux.draft import Draft
 from kubelab.flux.helm_spec import HelmRequest, HelmSpec, remediation_for, summarize_release
-from kubelab.flux.history import Snapshot, full_name, observe, previous, record, update, versioned_chart
 from kubelab.flux.questions import StoreReleases, decide, load_releases
+from kubelab.flux.release_history import Snapshot, full_name, observe, previous, record, update, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.durations import go_duration

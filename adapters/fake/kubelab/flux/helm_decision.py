@@ -15,8 +15,8 @@ from kubelab.flux.helm_spec import (
     remediation_for,
     summarize_release,
 )
-from kubelab.flux.history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from kubelab.flux.questions import find_drift
+from kubelab.flux.release_history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release
 from kubelab.simulation.effects import PassStep
 

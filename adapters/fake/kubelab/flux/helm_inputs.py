@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import attrs
 
 from kubelab.flux.artifacts import IMAGE_VERSION, not_found
+from kubelab.flux.chart_versions import chart_version_of_tag, with_digest_metadata
 from kubelab.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from kubelab.flux.draft import Draft
 from kubelab.flux.helm_spec import Chart, HelmSpec, HelmValues
-from kubelab.flux.versions import chart_version_of_tag, with_digest_metadata
 from kubelab.simulation.effects import PassStep, get_object
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET

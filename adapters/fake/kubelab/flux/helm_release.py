@@ -11,8 +11,8 @@ from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_
 from kubelab.flux.helm_actions import install, rollback, run_test, uninstall_remediation, unlock, upgrade
 from kubelab.flux.helm_decision import HelmReleaseState, Next, NoAction, Stop, choose, determine
 from kubelab.flux.helm_spec import HelmRequest, active_remediation, active_retry_interval, summarize_release
-from kubelab.flux.history import full_name
 from kubelab.flux.questions import correct_drift, find_drift
+from kubelab.flux.release_history import full_name
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
 from purekube.apimachinery.durations import go_duration
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 import attrs
 
 from kubelab.flux.behaviour import Action, HelmTarget
+from kubelab.flux.chart_versions import short_release_name
 from kubelab.flux.conditions import READY, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, FluxCondition, conditions_of
 from kubelab.flux.draft import Draft
-from kubelab.flux.history import Snapshot
 from kubelab.flux.questions import StoreReleases, load_releases
+from kubelab.flux.release_history import Snapshot
 from kubelab.flux.storage import StoredRelease, replace
-from kubelab.flux.versions import short_release_name
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata

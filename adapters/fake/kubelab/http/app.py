@@ -33,7 +33,7 @@ from kubelab.http.openapi import (
     openapi_v3,
     openapi_v3_index,
 )
-from kubelab.http.watches import send_watch
+from kubelab.http.watch_responses import send_watch
 from kubelab.http.webhook_calls import Services, converted
 from kubelab.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized

@@ -9,18 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kubelab.access.authorization import REVIEWS
-from kubelab.http import webhooks
+from kubelab.http import webhook_rounds as webhooks
 from kubelab.http.answers import AcceptedForm, AnswerForm, list_answer, media_type, object_answer, wanted_form
-from kubelab.http.bodies import DecodedBody, check_size, inflate, read_json, read_yaml
 from kubelab.http.protobuf import CONTENT_TYPE as PROTOBUF
 from kubelab.http.protobuf import decode_object
+from kubelab.http.request_bodies import DecodedBody, check_size, inflate, read_json, read_yaml
 from kubelab.http.webhook_calls import Services, converted
 from kubelab.model.calls import Caller, DeleteOptions, FieldValidation, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions, flag, list_options
 from kubelab.writes.deletion import delete_options
-from kubelab.writes.options import write_options
+from kubelab.writes.write_options import write_options
 from kubelab.writes.writer import WriteCall
 from purekube.ports import PatchType
 

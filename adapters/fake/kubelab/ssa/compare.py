@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
+from kubelab.ssa.field_paths import field
 from kubelab.ssa.fieldset import EMPTY, FieldSet, insert, recursive_difference, union
-from kubelab.ssa.paths import field
 from kubelab.ssa.typed import element_of, items_schema, shape
 from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
 from purekube.schema.structure import equal

@@ -7,7 +7,7 @@ The messages are kube-apiserver's, since operators recognize permanent failures 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.ssa.paths import element_text
+from kubelab.ssa.field_paths import element_text
 from kubelab.ssa.typed import ItemError, element_of, items_schema, shape
 from purekube.schema.causes import quoted
 from purekube.schema.node import JsonType, ListType, Schema

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from kubelab.ssa.field_paths import PathError, parse_element
 from kubelab.ssa.fieldset import EMPTY, FieldSet, normalized, union
-from kubelab.ssa.paths import PathError, parse_element
 
 MAX_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from kubelab.ssa.field_paths import field
 from kubelab.ssa.fieldset import MEMBER, FieldSet, is_member
-from kubelab.ssa.paths import field
 from kubelab.ssa.typed import MAP, element_of, items_schema, shape
 from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
 

@@ -6,9 +6,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 
 from kubelab.ssa.compare import Comparison, compare
+from kubelab.ssa.field_paths import iterate, path_text
 from kubelab.ssa.fieldset import MEMBER, FieldSet, difference, intersection
 from kubelab.ssa.managers import ManagedFieldsEntry, ManagerKey
-from kubelab.ssa.paths import iterate, path_text
 from kubelab.ssa.typed import items_schema
 from purekube.apimachinery.errors import Conflict, FieldConflict
 from purekube.schema.node import JsonType, ListType, Schema

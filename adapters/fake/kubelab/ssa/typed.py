@@ -7,8 +7,8 @@ without a type a value has the shape of its own type.
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kubelab.ssa.field_paths import field, keyed, valued
 from kubelab.ssa.fieldset import FieldSet
-from kubelab.ssa.paths import field, keyed, valued
 from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema
 
 SCALAR: Final = "scalar"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import Generation, ServedKind
 from kubelab.model.failure import ApiFailure, FailureCause, invalid, stale
-from kubelab.writes.decoding import storage_form
+from kubelab.writes.body_decoding import storage_form
 from kubelab.writes.metadata import (
     check_common,
     check_kube_finalizers,

@@ -29,7 +29,7 @@ from kubelab.model.scale import replicas_of, scale_of, scaled
 from kubelab.ssa import apply as ssa
 from kubelab.ssa.last_applied import apply_as
 from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
-from kubelab.writes.decoding import check_place, completed, placed, read_body, require_type
+from kubelab.writes.body_decoding import check_place, completed, placed, read_body, require_type
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
 from kubelab.writes.patches import json_patch, strategic_merge

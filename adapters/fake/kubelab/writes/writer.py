@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from kubelab.admission.request import AdmissionAttributes
+from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.entropy import Identities
 from kubelab.lifecycle import registry
 from kubelab.lifecycle.namespaces import Namespaces, finalized
@@ -21,8 +21,8 @@ from kubelab.model.scale import scale_of
 from kubelab.storage.store import Store
 from kubelab.writes import pipeline
 from kubelab.writes.finalize import finalize_create, finalize_update
-from kubelab.writes.options import check_write, manager_of
 from kubelab.writes.patches import json_patch
+from kubelab.writes.write_options import check_write, manager_of
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType

@@ -1,7 +1,7 @@
 """The control plane that comes with the project (PULL-11): in memory, in process, and over HTTP (`http`)."""
 
 from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault, When
-from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
+from vworkspace_fake.controlplane.inprocess_control_plane import InProcessControlPlane
 from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.rate import RateLimit
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped

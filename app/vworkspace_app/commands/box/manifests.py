@@ -20,7 +20,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.extensions import account_rbac, box_installation, box_rbac, name_of
+from vworkspace_app.install.extension_manifests import account_rbac, box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
-from purekube.schema.builtin.document import BuiltIn
+from purekube.schema.builtin.schema_parts import BuiltIn
 from purekube.schema.builtin.untyped import UNTYPED
 from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.node import Schema
@@ -18,31 +18,31 @@ from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 __all__ = ["BUILT_IN", "UNTYPED", "BuiltIn", "built_in_kind", "built_in_names", "built_in_schema"]
 
 BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
-    ("v1", "Namespace"): ("configs", "NAMESPACE"),
-    ("v1", "ConfigMap"): ("configs", "CONFIG_MAP"),
-    ("v1", "Secret"): ("configs", "SECRET"),
-    ("v1", "ServiceAccount"): ("configs", "SERVICE_ACCOUNT"),
-    ("v1", "Event"): ("events", "CORE_EVENT"),
-    ("events.k8s.io/v1", "Event"): ("events", "EVENT"),
-    ("v1", "Pod"): ("pods", "POD"),
-    ("v1", "Service"): ("networking", "SERVICE"),
-    ("networking.k8s.io/v1", "NetworkPolicy"): ("networking", "NETWORK_POLICY"),
-    ("networking.k8s.io/v1", "Ingress"): ("networking", "INGRESS"),
-    ("v1", "PersistentVolumeClaim"): ("storage", "PERSISTENT_VOLUME_CLAIM"),
-    ("v1", "PersistentVolume"): ("storage", "PERSISTENT_VOLUME"),
-    ("storage.k8s.io/v1", "StorageClass"): ("storage", "STORAGE_CLASS"),
-    ("policy/v1", "PodDisruptionBudget"): ("storage", "POD_DISRUPTION_BUDGET"),
-    ("apps/v1", "Deployment"): ("workloads", "DEPLOYMENT"),
-    ("apps/v1", "StatefulSet"): ("workloads", "STATEFUL_SET"),
-    ("apps/v1", "DaemonSet"): ("workloads", "DAEMON_SET"),
-    ("batch/v1", "Job"): ("jobs", "JOB"),
-    ("batch/v1", "CronJob"): ("jobs", "CRON_JOB"),
-    ("coordination.k8s.io/v1", "Lease"): ("leases", "LEASE"),
-    ("rbac.authorization.k8s.io/v1", "Role"): ("rbac", "ROLE"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("rbac", "CLUSTER_ROLE"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rbac", "ROLE_BINDING"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("rbac", "CLUSTER_ROLE_BINDING"),
-    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("crds", "CUSTOM_RESOURCE_DEFINITION"),
+    ("v1", "Namespace"): ("basic_schemas", "NAMESPACE"),
+    ("v1", "ConfigMap"): ("basic_schemas", "CONFIG_MAP"),
+    ("v1", "Secret"): ("basic_schemas", "SECRET"),
+    ("v1", "ServiceAccount"): ("basic_schemas", "SERVICE_ACCOUNT"),
+    ("v1", "Event"): ("basic_schemas", "CORE_EVENT"),
+    ("events.k8s.io/v1", "Event"): ("basic_schemas", "EVENT"),
+    ("v1", "Pod"): ("workload_schemas", "POD"),
+    ("v1", "Service"): ("network_schemas", "SERVICE"),
+    ("networking.k8s.io/v1", "NetworkPolicy"): ("network_schemas", "NETWORK_POLICY"),
+    ("networking.k8s.io/v1", "Ingress"): ("network_schemas", "INGRESS"),
+    ("v1", "PersistentVolumeClaim"): ("storage_schemas", "PERSISTENT_VOLUME_CLAIM"),
+    ("v1", "PersistentVolume"): ("storage_schemas", "PERSISTENT_VOLUME"),
+    ("storage.k8s.io/v1", "StorageClass"): ("storage_schemas", "STORAGE_CLASS"),
+    ("policy/v1", "PodDisruptionBudget"): ("storage_schemas", "POD_DISRUPTION_BUDGET"),
+    ("apps/v1", "Deployment"): ("workload_schemas", "DEPLOYMENT"),
+    ("apps/v1", "StatefulSet"): ("workload_schemas", "STATEFUL_SET"),
+    ("apps/v1", "DaemonSet"): ("workload_schemas", "DAEMON_SET"),
+    ("batch/v1", "Job"): ("workload_schemas", "JOB"),
+    ("batch/v1", "CronJob"): ("workload_schemas", "CRON_JOB"),
+    ("coordination.k8s.io/v1", "Lease"): ("basic_schemas", "LEASE"),
+    ("rbac.authorization.k8s.io/v1", "Role"): ("basic_schemas", "ROLE"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("basic_schemas", "CLUSTER_ROLE"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("basic_schemas", "ROLE_BINDING"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("basic_schemas", "CLUSTER_ROLE_BINDING"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("basic_schemas", "CUSTOM_RESOURCE_DEFINITION"),
 }
 """The module and the name in it, by apiVersion and kind."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from purekube.schema.builtin.openapi import (
+from purekube.schema.builtin.schema_parts import (
     BOOL,
     INT32,
     INT64,

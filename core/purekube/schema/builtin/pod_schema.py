@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from purekube.schema.builtin.common_types import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
 from purekube.schema.builtin.container_schema import (
     APP_ARMOR,
     CONTAINER,
@@ -13,11 +12,15 @@ from purekube.schema.builtin.container_schema import (
     SECCOMP,
     WINDOWS,
 )
-from purekube.schema.builtin.openapi import (
+from purekube.schema.builtin.schema_parts import (
     ANY,
     BOOL,
+    CONDITIONS,
+    EMBEDDED_META,
     INT32,
     INT64,
+    LABEL_SELECTOR,
+    NODE_SELECTOR_TERM,
     STRING,
     STRING_MAP,
     STRINGS,

@@ -2,17 +2,20 @@
 
 from typing import Final
 
-from purekube.schema.builtin.common_types import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 from purekube.schema.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
-from purekube.schema.builtin.openapi import (
+from purekube.schema.builtin.schema_parts import (
     ANY,
     BOOL,
+    EMBEDDED_META,
     INT32,
     INT64,
+    LABEL_SELECTOR,
+    LOCAL_REFERENCE,
     QUANTITY,
     STRING,
     STRING_MAP,
     STRINGS,
+    TYPED_REFERENCE,
     each,
     items,
     obj,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kubelab.http.tables.builtin import BUILTIN_TABLES
+from kubelab.http.tables.builtin_columns import BUILTIN_TABLES
 from kubelab.http.tables.jsonpath import find
 from kubelab.model.records import encode
 from kubelab.model.resources import PrinterColumn, ServedResource

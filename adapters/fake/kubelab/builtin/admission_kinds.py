@@ -1,0 +1,123 @@
+"""The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.admission.matching import compile_condition
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.model.definition import Behaviour, Generation
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Kind
+from purekube.cel import CelSyntaxError
+from purekube.schema.builtin.schema_parts import (
+    BYTES,
+    INT32,
+    LABEL_SELECTOR,
+    STRING,
+    STRINGS,
+    BuiltIn,
+    items,
+    keyed,
+    obj,
+)
+from purekube.schema.causes import invalid_value, required
+
+Manifest = Mapping[str, Any]
+
+GROUP: Final = "admissionregistration.k8s.io"
+
+_CLIENT: Final = obj(
+    caBundle=BYTES,
+    service=obj("namespace", "name", name=STRING, namespace=STRING, path=STRING, port=INT32),
+    url=STRING,
+)
+_RULE: Final = obj(apiGroups=STRINGS, apiVersions=STRINGS, operations=STRINGS, resources=STRINGS, scope=STRING)
+_FIELDS: Final[dict[str, Any]] = {
+    "admissionReviewVersions": STRINGS,
+    "clientConfig": _CLIENT,
+    "failurePolicy": STRING,
+    "matchConditions": keyed(obj("name", "expression", expression=STRING, name=STRING), "name"),
+    "matchPolicy": STRING,
+    "name": STRING,
+    "namespaceSelector": LABEL_SELECTOR,
+    "objectSelector": LABEL_SELECTOR,
+    "rules": items(_RULE),
+    "sideEffects": STRING,
+    "timeoutSeconds": INT32,
+}
+_REQUIRED: Final = ("name", "clientConfig", "sideEffects", "admissionReviewVersions")
+
+
+def _webhook(webhook: Any, mutating: bool) -> Any:
+    if not isinstance(webhook, Mapping):
+        return webhook
+    out = filled(
+        webhook,
+        failurePolicy="Fail",
+        matchPolicy="Equivalent",
+        namespaceSelector={},
+        objectSelector={},
+        timeoutSeconds=10,
+        reinvocationPolicy="Never" if mutating else None,
+    )
+    client = out.get("clientConfig")
+    if isinstance(client, Mapping) and isinstance(client.get("service"), Mapping):
+        out["clientConfig"] = {**client, "service": filled(client["service"], port=443)}
+    if isinstance(out.get("rules"), list):
+        out["rules"] = [filled(rule, scope="*") for rule in out["rules"]]
+    return out
+
+
+def _reader(mutating: bool) -> Any:
+    def read(manifest: Manifest) -> Manifest:
+        webhooks = manifest.get("webhooks")
+        if not isinstance(webhooks, list):
+            return manifest
+        return {**manifest, "webhooks": [_webhook(webhook, mutating) for webhook in webhooks]}
+
+    return read
+
+
+def _check(manifest: Manifest) -> list[StatusCause]:
+    causes = []
+    for index, webhook in enumerate(manifest.get("webhooks") or ()):
+        where = f"webhooks[{index}]"
+        if len(webhook.get("name", "").split(".")) < 3:
+            text = "should be a domain with at least three segments separated by dots"
+            causes.append(invalid_value(f"{where}.name", webhook.get("name", ""), text))
+        client = webhook.get("clientConfig") or {}
+        if ("url" in client) == ("service" in client):
+            causes.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
+        for number, condition in enumerate(webhook.get("matchConditions") or ()):
+            try:
+                compile_condition(condition["expression"])
+            except CelSyntaxError as error:
+                at = f"{where}.matchConditions[{number}].expression"
+                causes.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))
+        if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+            causes.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
+    return causes
+
+
+def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
+    fields = {**_FIELDS, **({"reinvocationPolicy": STRING} if mutating else {})}
+    return built_in(
+        BuiltIn(
+            Kind(GROUP, "v1", kind, plural, namespaced=False),
+            obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name")),
+        ),
+        Behaviour(
+            generation=Generation.CONTENT,
+            unconditional_update=True,
+            read=_reader(mutating),
+            check=_check,
+            check_update=lambda new, old: _check(new),
+        ),
+        categories=("api-extensions",),
+    )
+
+
+WEBHOOKS: Final = (
+    _definition("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", mutating=False),
+    _definition("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", mutating=True),
+)

@@ -1,0 +1,173 @@
+"""The kinds Namespace, ConfigMap, Secret and ServiceAccount."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.writes.metadata import qualified_problems
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.builtin import basic_schemas as schemas
+from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+
+MAX_DATA: Final = 1_048_576
+"""The most bytes that the data of a ConfigMap or Secret may have in total (more is 422, as on kube-apiserver)."""
+
+_KEY_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
+_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+def _check_keys(where: str, data: Mapping[str, Any]) -> list[StatusCause]:
+    causes = []
+    for key in data:
+        if not key or len(key) > 253 or not set(key) <= _KEY_CHARACTERS:
+            causes.append(invalid_value(f"{where}[{key}]", key, _KEY_TEXT))
+        elif key in (".", ".."):
+            causes.append(invalid_value(f"{where}[{key}]", key, f"must not be '{key}'"))
+    return causes
+
+
+def _decoded_size(data: Mapping[str, str]) -> int:
+    return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in data.values())
+
+
+def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
+    """Return what an update changes although `immutable: true` freezes the data and `immutable` itself."""
+    if not old.get("immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    causes = [forbidden_value(key, text) for key in fields if not equal(new.get(key), old.get(key))]
+    return causes if new.get("immutable") else [*causes, forbidden_value("immutable", text)]
+
+
+def _check_config_map(manifest: Manifest) -> list[StatusCause]:
+    data, binary = manifest.get("data") or {}, manifest.get("binaryData") or {}
+    causes = _check_keys("data", data) + _check_keys("binaryData", binary)
+    causes += [
+        invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary
+    ]
+    if sum(len(value.encode()) for value in data.values()) + _decoded_size(binary) > MAX_DATA:
+        causes.append(too_long("", MAX_DATA))
+    return causes
+
+
+def _check_config_map_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    return _check_config_map(new) + _check_frozen(new, old, "data", "binaryData")
+
+
+def _read_secret(manifest: Manifest) -> Manifest:
+    """Move `stringData` into `data`, and set the default type, Opaque."""
+    out = filled({key: value for key, value in manifest.items() if key != "stringData"}, type="Opaque")
+    plain = manifest.get("stringData")
+    if plain:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+        out["data"] = {**(out.get("data") or {}), **encoded}
+    return out
+
+
+_REQUIRED_KEYS: Final = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+}
+
+
+def _check_secret(manifest: Manifest) -> list[StatusCause]:
+    data = manifest.get("data") or {}
+    causes = _check_keys("data", data)
+    if _decoded_size(data) > MAX_DATA:
+        causes.append(too_long("data", MAX_DATA))
+    causes += [required(f"data[{key}]") for key in _REQUIRED_KEYS.get(manifest["type"], ()) if key not in data]
+    account = (manifest["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name")
+    if manifest["type"] == "kubernetes.io/service-account-token" and not account:
+        causes.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
+    return causes
+
+
+def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    causes = _check_secret(new) + _check_frozen(new, old, "data")
+    if new.get("type") != old.get("type"):
+        causes.insert(0, invalid_value("type", new.get("type"), "field is immutable"))
+    return causes
+
+
+def _update_secret(new: Manifest, old: Manifest) -> Manifest:
+    """Keep the old type in a PUT that has none."""
+    return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
+
+
+def _create_namespace(manifest: Manifest) -> Manifest:
+    """Add what every namespace has: the label with its own name, the finalizer `kubernetes`, the phase."""
+    meta = manifest["metadata"]
+    labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]} if meta.get("name") else {}
+    finalizers = (manifest.get("spec") or {}).get("finalizers") or []
+    spec = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
+    return {**manifest, "metadata": {**meta, "labels": labels}, "spec": spec, "status": {"phase": "Active"}}
+
+
+def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
+    """Keep the finalizers of the spec, which change through `/finalize` only, and the label with the name."""
+    meta = new["metadata"]
+    labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+    return {**new, "metadata": {**meta, "labels": labels}, "spec": old.get("spec", {})}
+
+
+def _check_namespace(manifest: Manifest) -> list[StatusCause]:
+    return [
+        invalid_value("spec.finalizers", name, text)
+        for name in (manifest.get("spec") or {}).get("finalizers") or ()
+        for text in qualified_problems(name)
+    ]
+
+
+CONFIGS: Final = (
+    built_in(
+        schemas.NAMESPACE,
+        Behaviour(
+            skeleton={"spec": {}, "status": {}},
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            name_rule=NameRule.LABEL,
+            on_create=_create_namespace,
+            on_update=_update_namespace,
+            check=_check_namespace,
+        ),
+        short_names=("ns",),
+        selectable_fields=("status.phase",),
+    ),
+    built_in(
+        schemas.CONFIG_MAP,
+        Behaviour(
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            check=_check_config_map,
+            check_update=_check_config_map_update,
+        ),
+        short_names=("cm",),
+    ),
+    built_in(
+        schemas.SECRET,
+        Behaviour(
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            read=_read_secret,
+            on_update=_update_secret,
+            check=_check_secret,
+            check_update=_check_secret_update,
+        ),
+        selectable_fields=("type",),
+    ),
+    built_in(
+        schemas.SERVICE_ACCOUNT,
+        Behaviour(generation=Generation.NEVER, unconditional_update=True),
+        short_names=("sa",),
+    ),
+)

@@ -1,0 +1,197 @@
+"""The kind CustomResourceDefinition: its schemas are compiled before it is accepted."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule, definitions_of_crd
+from kubelab.model.failure import bad_request
+from kubelab.writes.metadata import name_problems
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.schema.builtin import basic_schemas as schemas
+from purekube.schema.causes import forbidden_value, invalid_value, required
+from purekube.schema.keywords import mistyped_keywords
+from purekube.schema.node import SchemaError
+
+Manifest = Mapping[str, Any]
+
+
+def _read(manifest: Manifest) -> Manifest:
+    _require_readable_schemas(manifest)
+    spec = filled(manifest.get("spec") or {}, conversion={"strategy": "None"})
+    spec["conversion"] = _with_port(spec["conversion"])
+    names = spec.get("names")
+    if isinstance(names, Mapping) and isinstance(names.get("kind"), str):
+        spec["names"] = filled(names, singular=names["kind"].lower(), listKind=names["kind"] + "List")
+    return _with_stored_versions({**manifest, "spec": spec})
+
+
+def _with_stored_versions(manifest: Manifest) -> Manifest:
+    """Replace an empty `storedVersions` by the storage version, which is stored in any case."""
+    status = manifest.get("status")
+    if not isinstance(status, Mapping) or status.get("storedVersions") != []:
+        return manifest
+    stored = [version.get("name") for version in manifest["spec"].get("versions") or () if version.get("storage")]
+    return {**manifest, "status": {**status, "storedVersions": stored}}
+
+
+def _with_port(conversion: Any) -> Any:
+    """Fill in 443, the default port of a webhook's service."""
+    service = get_path(conversion, "webhook", "clientConfig", "service")
+    if not isinstance(service, Mapping) or "port" in service:
+        return conversion
+    client = {**conversion["webhook"]["clientConfig"], "service": {**service, "port": 443}}
+    return {**conversion, "webhook": {**conversion["webhook"], "clientConfig": client}}
+
+
+def _require_readable_schemas(manifest: Manifest) -> None:
+    """Raise 400 for a schema with a keyword of the wrong JSON type."""
+    for index, version in enumerate((manifest.get("spec") or {}).get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        why = next(mistyped_keywords(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)
+        if why is not None:
+            kind = CUSTOM_RESOURCE_DEFINITION
+            text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+            raise bad_request(f"{text}: json: cannot unmarshal: {why}")
+
+
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+
+
+def _check(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest.get("spec") or {}
+    names, versions = spec.get("names") or {}, spec.get("versions") or []
+    causes = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
+    listed = [version.get("name") for version in versions]
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        causes.append(invalid_value("spec.versions", listed, text))
+    if len(set(listed)) != len(listed):
+        causes.append(invalid_value("spec.versions", listed, "must contain unique version names"))
+    for index, version in enumerate(versions):
+        causes += _check_version(version, f"spec.versions[{index}]")
+    causes += _check_conversion(spec.get("conversion") or {})
+    return causes or _compiled(manifest)
+
+
+_WEBHOOK: Final = "spec.conversion.webhookClientConfig"
+_REVIEWS: Final = "spec.conversion.conversionReviewVersions"
+"""The paths that kube-apiserver prints in its messages; the fields have other names in `v1`."""
+
+
+def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
+    """Check that the webhook of a conversion is set if, and only if, the strategy is Webhook, and can be called."""
+    webhook = conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    if conversion.get("strategy") != "Webhook":
+        given = ((_WEBHOOK, client), (_REVIEWS, versions))
+        text = "should not be set when strategy is not set to Webhook"
+        return [forbidden_value(path, text) for path, value in given if value]
+    causes = (
+        [required(_WEBHOOK, "required when strategy is set to Webhook")] if client is None else _check_client(client)
+    )
+    if not versions:
+        causes.append(required(_REVIEWS))
+    elif not {"v1", "v1beta1"} & set(versions):
+        causes.append(invalid_value(_REVIEWS, versions, "must include at least one of v1, v1beta1"))
+    return causes
+
+
+def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(_WEBHOOK, "exactly one of url or service is required")]
+    if url is not None:
+        scheme = str(url).partition("://")[0]
+        text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        return [] if scheme == "https" else [invalid_value(f"{_WEBHOOK}.url", scheme, text)]
+    missing = [name for name in ("name", "namespace") if not get_path(service, name)]
+    return [required(f"{_WEBHOOK}.service.name") for _ in missing]  # as kube-apiserver says of both
+
+
+def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
+    """Check that the definition is named after its plural and group, and that all its names can be part of a URL."""
+    causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
+    if "." not in group:
+        causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
+    if name != f"{names.get('plural')}.{group}":
+        causes.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    for key in ("plural", "singular", "kind", "listKind"):
+        text = str(names.get(key) or "")
+        plain = text.lower() if key in ("kind", "listKind") else text
+        problems = name_problems(plain, NameRule.SERVICE)
+        causes += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]
+    for index, short in enumerate(names.get("shortNames") or ()):
+        problems = name_problems(short, NameRule.SERVICE)
+        causes += [invalid_value(f"spec.names.shortNames[{index}]", short, problem) for problem in problems]
+    return causes
+
+
+def _check_version(version: Mapping[str, Any], path: str) -> list[StatusCause]:
+    name = version.get("name") or ""
+    causes = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
+    if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        causes.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        where = f"{path}.additionalPrinterColumns[{index}]"
+        if column.get("type") not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            causes.append(invalid_value(f"{where}.type", column.get("type"), text))
+        if not str(column.get("jsonPath") or "").startswith("."):
+            text = "must be a simple json path starting with ."
+            causes.append(invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text))
+    return causes
+
+
+def _compiled(manifest: Manifest) -> list[StatusCause]:
+    try:
+        definitions_of_crd(manifest)
+    except SchemaError as error:
+        return [invalid_value(problem.path, "", problem.message) for problem in error.problems]
+    except (KeyError, TypeError):
+        return []  # the schema of CustomResourceDefinition has already reported what is missing
+    return []
+
+
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    causes = _check(new)
+    for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
+        now, before = new["spec"], old["spec"]
+        for step in path:
+            now, before = now.get(step), before.get(step)
+        if now != before:
+            causes.append(invalid_value("spec." + ".".join(path), now, "field is immutable"))
+    return causes or _check_stored_versions(new)
+
+
+def _check_stored_versions(manifest: Manifest) -> list[StatusCause]:
+    """Check that each version which objects may be stored in is still declared: they would be unreadable otherwise."""
+    declared = [version.get("name") for version in manifest["spec"]["versions"]]
+    stored = (manifest.get("status") or {}).get("storedVersions") or ()
+    told = (
+        "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
+        "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
+    )
+    return [
+        invalid_value(f"status.storedVersions[{index}]", name, told.format(name))
+        for index, name in enumerate(stored)
+        if name not in declared
+    ]
+
+
+CRDS: Final = (
+    built_in(
+        schemas.CUSTOM_RESOURCE_DEFINITION,
+        Behaviour(
+            skeleton={"spec": {"names": {}}, "status": {}},
+            generation=Generation.SPEC,
+            read=_read,
+            check=_check,
+            check_update=_check_update,
+        ),
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+    ),
+)

@@ -1,0 +1,151 @@
+"""The construction of a built-in kind's definition, and the defaults of a pod spec in pods and templates."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.model.definition import Behaviour, ScalePaths, ServedKind
+from purekube.schema.builtin.schema_parts import MICRO_TIME, STRING, TIME, BuiltIn
+from purekube.schema.compile import Compiled, compile_schema
+from purekube.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
+
+_KNOWN: Final[Compiled] = {}
+"""Compiled schemas shared among built-in kinds: the pod template, most of a workload's schema, is the same in all."""
+
+REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
+
+
+def built_in(
+    built: BuiltIn,
+    behaviour: Behaviour,
+    *,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    scale: ScalePaths | None = None,
+    served: frozenset[str] = frozenset(),
+    selectable_fields: tuple[str, ...] = (),
+) -> ServedKind:
+    """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource."""
+    kind, openapi = built.kind, built.openapi
+    fields = openapi.get("properties", {})
+    document = {
+        **openapi,
+        "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **_published(fields)},
+    }
+    return ServedKind(
+        kind=kind,
+        schema=with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN)),
+        openapi=document,
+        served_versions=served or frozenset((kind.api_version,)),
+        status_subresource="status" in fields,
+        scale=scale,
+        behaviour=behaviour,
+        singular=kind.kind.lower(),
+        list_kind=kind.kind + "List",
+        short_names=short_names,
+        categories=categories,
+        selectable_fields=selectable_fields,
+    )
+
+
+def _published(document: Any) -> Any:
+    """Return a schema as kube-apiserver publishes it: a MicroTime has the format `date-time`, too."""
+    if not isinstance(document, dict):
+        return document
+    members = {key: _published(value) for key, value in document.items()}
+    return {**members, "format": TIME["format"]} if members.get("format") == MICRO_TIME["format"] else members
+
+
+Fields = Mapping[str, Any]
+
+_PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_MODE: Final = 0o644
+
+
+def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
+    """Return `fields` with defaults for absent keys; a default of None is left out."""
+    return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
+
+
+def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> dict[str, Any]:
+    """Return a pod template with `metadata` and all defaults of its spec."""
+    return {
+        **filled(template, metadata={}),
+        "spec": pod_spec(template.get("spec") or {}, restart_policy=restart_policy),
+    }
+
+
+def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_links: bool = False) -> dict[str, Any]:
+    """Return a pod spec with its defaults. `restart_policy` is None if the user has to choose one (Jobs)."""
+    out = filled(
+        spec,
+        restartPolicy=restart_policy,
+        terminationGracePeriodSeconds=30,
+        dnsPolicy="ClusterFirst",
+        securityContext={},
+        schedulerName="default-scheduler",
+        enableServiceLinks=True if service_links else None,
+    )
+    account = out.get("serviceAccountName") or out.get("serviceAccount")
+    if account:
+        out |= {"serviceAccountName": account, "serviceAccount": account}
+    for key in ("containers", "initContainers", "ephemeralContainers"):
+        if isinstance(out.get(key), list):
+            out[key] = [_container(container, ephemeral=key == "ephemeralContainers") for container in out[key]]
+    if isinstance(out.get("volumes"), list):
+        out["volumes"] = [_volume(volume) for volume in out["volumes"]]
+    return out
+
+
+def _container(container: Any, *, ephemeral: bool) -> Any:
+    if not isinstance(container, Mapping):
+        return container
+    out = filled(
+        container,
+        resources={},
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+        imagePullPolicy=_pull_policy(container.get("image") or ""),
+    )
+    if isinstance(out.get("ports"), list):
+        out["ports"] = [filled(port, protocol="TCP") for port in out["ports"]]
+    if isinstance(out.get("env"), list):
+        out["env"] = [_variable(variable) for variable in out["env"]]
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(out.get(key), Mapping):
+            out[key] = _probe(out[key])
+    return out
+
+
+def _pull_policy(image: str) -> str:
+    """Return Always for the tag `latest` and for no tag, else IfNotPresent."""
+    name, at, _ = image.partition("@")
+    tag = name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
+    return "IfNotPresent" if at or tag not in ("", "latest") else "Always"
+
+
+def _variable(variable: Any) -> Any:
+    source = variable.get("valueFrom") if isinstance(variable, Mapping) else None
+    if not isinstance(source, Mapping) or not isinstance(source.get("fieldRef"), Mapping):
+        return variable
+    return {**variable, "valueFrom": {**source, "fieldRef": filled(source["fieldRef"], apiVersion="v1")}}
+
+
+def _probe(probe: Fields) -> dict[str, Any]:
+    out = filled(probe, **_PROBE)
+    if isinstance(out.get("httpGet"), Mapping):
+        out["httpGet"] = filled(out["httpGet"], path="/", scheme="HTTP")
+    return out
+
+
+def _volume(volume: Any) -> Any:
+    if not isinstance(volume, Mapping):
+        return volume
+    out = dict(volume)
+    if set(out) <= {"name"}:
+        out["emptyDir"] = {}
+    for key in ("configMap", "secret", "projected", "downwardAPI"):
+        if isinstance(out.get(key), Mapping):
+            out[key] = filled(out[key], defaultMode=_MODE)
+    if isinstance(out.get("hostPath"), Mapping):
+        out["hostPath"] = filled(out["hostPath"], type="")
+    return out

@@ -1,0 +1,125 @@
+"""Events in the core group and in `events.k8s.io`: one stored object under two schemas."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in
+from kubelab.model.definition import Behaviour, Generation
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import EVENT
+from purekube.schema.builtin import basic_schemas as schemas
+from purekube.schema.causes import invalid_value, required
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+
+CORE_EVENT: Final = Kind("", "v1", "Event", "events")
+MAX_NOTE: Final = 1024
+_SERVED: Final = frozenset(("v1", "events.k8s.io/v1"))
+
+# The name in events.k8s.io, then the name in the core group.
+_RENAMED: Final = (
+    ("note", "message"),
+    ("regarding", "involvedObject"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+)
+_TO_CORE: Final = dict(_RENAMED)
+_TO_NEW: Final = {core: new for new, core in _RENAMED}
+
+
+def core_event_of(event: Manifest) -> dict[str, Any]:
+    """Return an `events.k8s.io/v1` Event in the form of the core group; a core Event unchanged."""
+    if event["apiVersion"] == "v1":
+        return dict(event)
+    return {_TO_CORE.get(key, key): value for key, value in event.items()} | {"apiVersion": "v1"}
+
+
+def new_event_of(event: Manifest) -> dict[str, Any]:
+    """Return a core Event in the form of `events.k8s.io/v1`; an Event of that group unchanged."""
+    if event["apiVersion"] == EVENT.api_version:
+        return dict(event)
+    return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
+
+
+def _check_new(manifest: Manifest) -> list[StatusCause]:
+    """Check the rules of `events.k8s.io`: the reporting controller and instance, the lengths of texts, the object."""
+    causes = []
+    for key in ("reportingController", "reportingInstance", "action", "reason"):
+        if not manifest.get(key):
+            causes.append(required(key))
+        elif len(manifest[key]) > 128:
+            causes.append(invalid_value(key, "", "can have at most 128 characters"))
+    if not manifest.get("eventTime"):
+        causes.append(required("eventTime"))
+    if manifest.get("type") not in ("Normal", "Warning"):
+        causes.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
+    if len((manifest.get("note") or "").encode()) > MAX_NOTE:
+        causes.append(invalid_value("note", "", "can have at most 1024 characters"))
+    return [*causes, *_check_series(manifest), *_check_place(manifest, "regarding")]
+
+
+def _check_series(manifest: Manifest) -> list[StatusCause]:
+    """Check that a series, if there is one, counts at least two occurrences."""
+    series = manifest.get("series")
+    if series is None:
+        return []
+    causes = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
+    return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]
+
+
+def _check_core(manifest: Manifest) -> list[StatusCause]:
+    return _check_place(manifest, "involvedObject")
+
+
+def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
+    """Check that an event is in the namespace of its object, or in `default` if that is cluster-scoped."""
+    about = (manifest.get(field) or {}).get("namespace") or ""
+    here = manifest["metadata"].get("namespace")
+    if about == here or (not about and here in ("default", "kube-system")):
+        return []
+    return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
+
+
+def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    """Check that an update changes the series only."""
+    fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
+    return [
+        invalid_value(key, new.get(key), "field is immutable")
+        for key in (*fixed, "eventTime")
+        if not equal(new.get(key), old.get(key))
+    ] + _check_series(new)
+
+
+EVENTS: Final = (
+    built_in(
+        schemas.CORE_EVENT,
+        Behaviour(generation=Generation.NEVER, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
+        short_names=("ev",),
+        served=_SERVED,
+        selectable_fields=(
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.uid",
+            "reason",
+            "type",
+        ),
+    ),
+    built_in(
+        schemas.EVENT,
+        Behaviour(
+            generation=Generation.NEVER,
+            skeleton={"regarding": {}, "deprecatedSource": {}},
+            check=_check_new,
+            check_update=_check_new_update,
+        ),
+        short_names=("ev",),
+        served=_SERVED,
+        selectable_fields=("regarding.kind", "regarding.name", "regarding.namespace", "reason", "type"),
+    ),
+)

@@ -1,0 +1,257 @@
+"""The kinds Job and CronJob. A Job ends only after all its parts have ended, and its end is final."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kubelab.builtin.cron import schedule_causes
+from kubelab.builtin.definition_builder import built_in, filled, pod_template
+from kubelab.model.definition import Behaviour, Generation
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Kind
+from purekube.schema.builtin import workload_schemas as schemas
+from purekube.schema.causes import invalid_value, not_supported, required
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+
+_AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""The conditions that end a Job, each with the condition that must precede it."""
+_TIME: Final = "status.completionTime"
+
+
+def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
+    """Return everything that is wrong with the new status."""
+    now, before = new.get("status") or {}, old.get("status") or {}
+    said, was = _true(now), _true(before)
+    return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]
+
+
+def _true(status: Manifest) -> set[str]:
+    return {condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"}
+
+
+def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[StatusCause]:
+    time, old = now.get("completionTime"), before.get("completionTime")
+    if "Complete" in said and not time:
+        yield required(_TIME, "completionTime is required for Complete jobs")
+    elif "Complete" not in said and time:
+        yield invalid_value(_TIME, time, "cannot set completionTime when there is no Complete=True condition")
+    elif old and time and not equal(time, old):
+        yield invalid_value(_TIME, time, "field is immutable")
+
+
+def _conditions(said: set[str], was: set[str]) -> Iterator[StatusCause]:
+    for end, first in _AFTER.items():
+        if end in said and first not in said:
+            yield _of_conditions(f"cannot set {end}=True condition without the {first}=true condition")
+    for lost in sorted(was - said):
+        if lost in _AFTER:
+            yield _of_conditions(f"cannot disable the terminal {lost}=True condition")
+        elif lost in _AFTER.values():
+            yield _of_conditions(f"cannot disable the {lost}=True condition")
+
+
+def _of_conditions(why: str) -> StatusCause:
+    return StatusCause("status.conditions", f"Invalid value: {why}", "FieldValueInvalid")
+
+
+def _activity(now: Manifest, said: set[str]) -> Iterator[StatusCause]:
+    active = now.get("active") or 0
+    if active > 0 and said & _AFTER.keys():
+        yield invalid_value("status.active", active, "active>0 is invalid for finished job")
+
+
+JOB: Final = Kind("batch", "v1", "Job", "jobs")
+_LABELS: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+
+
+def _read_job(manifest: Manifest) -> Manifest:
+    out = filled({**manifest, "spec": _job_spec(manifest.get("spec") or {})}, status={})
+    labels = ((out["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not out["metadata"].get("labels"):
+        out["metadata"] = {**out["metadata"], "labels": labels}
+    return out
+
+
+def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in the defaults of a Job: one pod, run once. `completions` is 1 only if `parallelism` is absent as well."""
+    alone = spec.get("completions") is None and spec.get("parallelism") is None
+    out = filled(
+        spec,
+        completions=1 if alone else None,
+        parallelism=1,
+        backoffLimit=2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6,
+        completionMode="NonIndexed",
+        suspend=False,
+        manualSelector=False,
+        podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed",
+    )
+    if isinstance(out.get("template"), Mapping):
+        out["template"] = pod_template(out["template"], restart_policy=None)
+    return out
+
+
+def _create_job(manifest: Manifest) -> Manifest:
+    """Set selector and labels from the job's uid, unless `manualSelector` is true."""
+    spec = manifest["spec"]
+    if spec.get("manualSelector"):
+        return {**manifest, "status": {}}
+    meta = manifest["metadata"]
+    values = (meta["uid"], meta.get("name", ""), meta["uid"], meta.get("name", ""))
+    labels = dict(zip(_LABELS, values, strict=True))
+    template = spec.get("template") or {}
+    inner = template.get("metadata") or {}
+    labelled = {**inner, "labels": {**(inner.get("labels") or {}), **labels}}
+    # A job without labels gets those of its template.
+    own = labelled["labels"] if not meta.get("labels") or meta["labels"] == inner.get("labels") else meta["labels"]
+    return {
+        **manifest,
+        "metadata": {**meta, "labels": own},
+        "spec": {
+            **spec,
+            "selector": {"matchLabels": {_LABELS[0]: meta["uid"]}},
+            "template": {**template, "metadata": labelled},
+        },
+        "status": {},
+    }
+
+
+def _update_job(new: Manifest, old: Manifest) -> Manifest:
+    """Keep the generated selector when a PUT leaves it out."""
+    spec, before = dict(new["spec"]), old["spec"]
+    if "selector" not in spec and "selector" in before:
+        spec["selector"] = before["selector"]
+    return {**new, "spec": spec}
+
+
+def _check_job(manifest: Manifest) -> list[StatusCause]:
+    return _check_job_spec(manifest["spec"], "spec")
+
+
+def _check_job_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    causes = []
+    if policy is None:
+        causes.append(required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        causes.append(not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
+    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+    return causes + _negative(spec, path, counts)
+
+
+def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list[StatusCause]:
+    values = [(key, spec.get(key)) for key in counts]
+    return [
+        invalid_value(f"{path}.{key}", value, "must be greater than or equal to 0")
+        for key, value in values
+        if isinstance(value, int) and value < 0
+    ]
+
+
+def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    """Check that selector, template, completions and the like stay; a suspended job's scheduling may change."""
+    causes = _check_job(new)
+    now, before = new["spec"], old["spec"]
+    for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
+        free = key == "completions" and now.get("completionMode") == "Indexed"
+        if not free and not equal(now.get(key), before.get(key)):
+            causes.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
+    suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
+    fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
+    for key in ("metadata", "spec"):
+        if not equal(fixed.get(key), was.get(key)):
+            causes.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
+    return causes
+
+
+_SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
+
+
+def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
+    """Return the immutable part of a job's template.
+
+    That is all of it, or all except scheduling until a suspended job has started for the first time.
+    """
+    if not suspended:
+        return template
+    spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in _SCHEDULING}
+    inner = template.get("metadata") or {}
+    return {"metadata": {key: inner[key] for key in inner if key not in ("labels", "annotations")}, "spec": spec}
+
+
+def _read_cron_job(manifest: Manifest) -> Manifest:
+    spec = filled(
+        manifest.get("spec") or {},
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    template = spec.get("jobTemplate")
+    if isinstance(template, Mapping):
+        inner = template.get("spec") or {}
+        pods = inner.get("template")
+        if isinstance(pods, Mapping):
+            inner = {**inner, "template": pod_template(pods, restart_policy=None)}
+        spec["jobTemplate"] = {**filled(template, metadata={}), "spec": inner}
+    return filled({**manifest, "spec": spec}, status={})
+
+
+def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
+    """Check a new CronJob; a longer name would leave no room for the time in the names of its Jobs."""
+    name = str(manifest["metadata"].get("name", ""))
+    causes = _cron_job_causes(manifest)
+    if len(name) > _LONGEST_NAME:
+        causes.append(invalid_value("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
+    return causes
+
+
+def _check_cron_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    return _cron_job_causes(new, old)
+
+
+def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> list[StatusCause]:
+    spec = new["spec"]
+    schedule = schedule_causes(spec, None if old is None else old["spec"])
+    counts = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    job = (spec.get("jobTemplate") or {}).get("spec") or {}
+    own = schedule if spec["schedule"] else [required("spec.schedule")]
+    return [*own, *_negative(spec, "spec", counts), *_check_job_spec(job, "spec.jobTemplate.spec")]
+
+
+_LONGEST_NAME: Final = 52
+_SKELETON: Final = {"spec": {"template": {"metadata": {}, "spec": {"containers": None}}}, "status": {}}
+
+JOBS: Final = (
+    built_in(
+        schemas.JOB,
+        Behaviour(
+            skeleton=_SKELETON,
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            orphans=True,
+            read=_read_job,
+            on_create=_create_job,
+            on_update=_update_job,
+            check=_check_job,
+            check_update=_check_job_update,
+            check_status=check_job_status,
+        ),
+        categories=("all",),
+        selectable_fields=("status.successful",),
+    ),
+    built_in(
+        schemas.CRON_JOB,
+        Behaviour(
+            skeleton={"spec": {"jobTemplate": {"metadata": {}, "spec": _SKELETON["spec"]}}, "status": {}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read_cron_job,
+            on_create=lambda manifest: {**manifest, "status": {}},
+            check=_check_cron_job,
+            check_update=_check_cron_job_update,
+        ),
+        short_names=("cj",),
+        categories=("all",),
+    ),
+)

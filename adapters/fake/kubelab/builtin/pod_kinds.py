@@ -1,0 +1,104 @@
+"""The kind Pod."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled, pod_spec
+from kubelab.model.definition import Behaviour, Generation
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.builtin import workload_schemas as schemas
+from purekube.schema.causes import forbidden_value, required
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+
+_CHANGEABLE: Final = (
+    "spec.containers[*].image",
+    "spec.initContainers[*].image",
+    "spec.activeDeadlineSeconds",
+    "spec.tolerations (only additions to existing tolerations)",
+    "spec.terminationGracePeriodSeconds (allow it to be set to 1 if it was previously negative)",
+)
+
+
+def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
+    """Check what every pod needs: at least one container, each with an image."""
+    causes = []
+    containers = spec.get("containers") or []
+    if not containers:
+        causes.append(required(f"{path}.containers"))
+    for key in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(key) or ()):
+            if not container.get("image"):
+                causes.append(required(f"{path}.{key}[{index}].image"))
+    return causes
+
+
+def _check(manifest: Manifest) -> list[StatusCause]:
+    return check_pod_spec(manifest.get("spec") or {}, "spec")
+
+
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    if equal(_fixed(new["spec"]), _fixed(old["spec"])):
+        return []
+    listed = ",".join(f"`{field}`" for field in _CHANGEABLE)
+    return [forbidden_value("spec", f"pod updates may not change fields other than {listed}")]
+
+
+def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a pod's spec that an update may not change."""
+    out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
+    for key in ("containers", "initContainers"):
+        if key in out:
+            out[key] = [{name: container[name] for name in container if name != "image"} for container in out[key]]
+    return out
+
+
+def _read(manifest: Manifest) -> Manifest:
+    return filled({**manifest, "spec": pod_spec(manifest.get("spec") or {}, service_links=True)}, status={})
+
+
+def _create(manifest: Manifest) -> Manifest:
+    return {**manifest, "status": {"phase": "Pending", "qosClass": _quality(manifest["spec"])}}
+
+
+def _quality(spec: Mapping[str, Any]) -> str:
+    """Return the quality-of-service class.
+
+    Guaranteed if every request equals its limit, BestEffort without requests and limits, else Burstable.
+    """
+    resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
+    if all(not (requirements.get("limits") or requirements.get("requests")) for requirements in resources):
+        return "BestEffort"
+    whole = all(
+        {"cpu", "memory"} <= set(requirements.get("limits") or ())
+        and (requirements.get("requests") or requirements["limits"]) == requirements["limits"]
+        for requirements in resources
+    )
+    return "Guaranteed" if whole else "Burstable"
+
+
+PODS: Final = (
+    built_in(
+        schemas.POD,
+        Behaviour(
+            skeleton={"spec": {"containers": None}, "status": {}},
+            generation=Generation.SPEC,
+            unconditional_update=True,
+            read=_read,
+            on_create=_create,
+            check=_check,
+            check_update=_check_update,
+        ),
+        short_names=("po",),
+        categories=("all",),
+        selectable_fields=(
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+        ),
+    ),
+)

@@ -1,0 +1,94 @@
+"""The kinds Role, ClusterRole and their bindings."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.model.definition import Behaviour, Generation, NameRule
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.resources import RBAC_GROUP
+from purekube.schema.builtin import basic_schemas as schemas
+from purekube.schema.causes import invalid_value, not_supported, required
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+
+
+def _check_role(manifest: Manifest) -> list[StatusCause]:
+    causes = []
+    for index, rule in enumerate(manifest.get("rules") or ()):
+        where = f"rules[{index}]"
+        if not rule.get("verbs"):
+            causes.append(required(f"{where}.verbs", "verbs must contain at least one value"))
+        if not rule.get("nonResourceURLs"):
+            if not rule.get("apiGroups"):
+                causes.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
+            if not rule.get("resources"):
+                causes.append(required(f"{where}.resources", "resource rules must supply at least one resource"))
+    return causes
+
+
+def _read_binding(manifest: Manifest) -> Manifest:
+    reference = manifest.get("roleRef") or {}
+    subjects = [_subject(subject) for subject in manifest.get("subjects") or ()]
+    return {
+        **manifest,
+        "roleRef": filled(reference, apiGroup=RBAC_GROUP),
+        **({"subjects": subjects} if subjects else {}),
+    }
+
+
+def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
+    return filled(subject, apiGroup=RBAC_GROUP) if subject.get("kind") in ("User", "Group") else subject
+
+
+def _check_binding(manifest: Manifest) -> list[StatusCause]:
+    reference = manifest["roleRef"]
+    kinds = ("Role", "ClusterRole") if manifest["metadata"].get("namespace") else ("ClusterRole",)
+    causes = []
+    if reference.get("kind") not in kinds:
+        causes.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
+    if not reference.get("name"):
+        causes.append(required("roleRef.name"))
+    for index, subject in enumerate(manifest.get("subjects") or ()):
+        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+            causes.append(required(f"subjects[{index}].namespace"))
+    return causes
+
+
+def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    causes = _check_binding(new)
+    if not equal(new["roleRef"], old["roleRef"]):
+        causes.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))
+    return causes
+
+
+_ROLE: Final = Behaviour(
+    generation=Generation.NEVER,
+    unconditional_update=True,
+    name_rule=NameRule.SEGMENT,
+    check=_check_role,
+    check_update=lambda new, old: _check_role(new),
+)
+_BINDING: Final = Behaviour(
+    skeleton={"roleRef": {}},
+    generation=Generation.NEVER,
+    unconditional_update=True,
+    name_rule=NameRule.SEGMENT,
+    read=_read_binding,
+    check=_check_binding,
+    check_update=_check_binding_update,
+)
+
+RBAC: Final = (
+    built_in(schemas.ROLE, _ROLE),
+    built_in(
+        schemas.CLUSTER_ROLE,
+        _ROLE,
+    ),
+    built_in(schemas.ROLE_BINDING, _BINDING),
+    built_in(
+        schemas.CLUSTER_ROLE_BINDING,
+        _BINDING,
+    ),
+)

@@ -1,0 +1,337 @@
+"""The Job controller: pods that run, fail and are replaced, and the conditions that report them (batch/v1 types).
+
+Pods are counts in the status and the controller's memory. Only pods that cannot start are objects, because the reason
+is reported nowhere else (`job_pods`). A pod that ended is first listed in `uncountedTerminatedPods` and counted by the
+next write, as recorded from the real controller.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    account_refusal,
+    begin,
+    change,
+    earliest,
+    moment_of,
+    released,
+    with_condition,
+)
+from kubelab.downstream.kinds import SERVICE_ACCOUNT
+from kubelab.downstream.simulated_pods import JobPod, created, deleted, job_event, pod_name, write_waiting_reason
+from kubelab.simulation.effects import PassStep, SimulatedDelete
+from kubelab.simulation.queue import FailureBackoff
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import JOB, POD
+from purekube.ports import Propagation
+
+_OURS: Final = "kubernetes.io/job-controller"
+_FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+
+
+@attrs.frozen
+class _Memory:
+    """The pods of one Job, and the number of pods begun so far.
+
+    A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
+    """
+
+    pods: tuple[JobPod, ...] = ()
+    begun: int = 0
+    used: tuple[DownstreamRule, ...] = ()
+    retry_at: datetime | None = None
+    refused: str = ""
+    gone_at: datetime | None = None
+
+
+@attrs.frozen
+class _Verdict:
+    """The coming end of the Job: the interim condition and its reason."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def _reconcile(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting or view.spec.get("managedBy") not in (None, _OURS):
+        return NOTHING
+    memory = view.memory or _Memory()
+    if (end := _condition(view.live, "Complete", "Failed")) is not None:
+        return (yield from _finished(view, end))
+    if (interim := _condition(view.live, *_FINAL)) is not None:
+        return (yield from _finish(view, memory, interim))
+    if view.spec.get("suspend"):
+        return (yield from _suspend(view, memory))
+    return (yield from _run(view, memory))
+
+
+def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
+    """Return the first condition of one of these types that is True."""
+    for item in get_path(job, "status", "conditions") or ():
+        if item.get("type") in types and item.get("status") == "True":
+            return dict(item)
+    return None
+
+
+def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
+    """Delete a finished Job when its TTL has passed; until then only wait."""
+    ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
+    if ttl is None or since is None:
+        return NOTHING
+    due = since + timedelta(seconds=ttl)
+    if view.now < due:
+        return PassResult(requeue_at=due, interval=True)
+    # The TTL controller deletes in the foreground, so the pods go before their Job.
+    yield SimulatedDelete(view.ref, view.uid, Propagation.FOREGROUND)
+    return NOTHING
+
+
+def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
+    """Write the final condition, which repeats the interim one, once no pod is left.
+
+    Stopped pods are counted as failed by a write before it.
+    """
+    if memory.gone_at is not None and view.now < memory.gone_at:
+        return PassResult(memory=memory, requeue_at=memory.gone_at)
+    status = {**view.status, "ready": 0, "terminating": 0}
+    # FailureTarget and SuccessCriteriaMet are interim: pods may still be ending (kubernetes/api, batch/v1/types.go).
+    if stopped := view.status.get("terminating", 0):
+        status["failed"] = status.get("failed", 0) + stopped
+        view = yield from _written(view, status)
+    _count_ended(status)
+    final = _FINAL[interim["type"]]
+    _mark(view, status, final, "True", interim["reason"], interim["message"])
+    if final == "Complete":
+        # Only a success has a completionTime (kubernetes/api, batch/v1/types.go).
+        status["completionTime"] = view.timestamp()
+    yield from change(view, {"status": status}, subresource="status")
+    if final == "Complete":
+        yield job_event(view, "Normal", "Completed", "Job completed")
+    return NOTHING
+
+
+def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    """Remove the pods and the start time, from which `activeDeadlineSeconds` counts."""
+    status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+    # kube-controller-manager 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With helm-
+    # controller 1.4").
+    status.pop("startTime", None)
+    status.pop("active", None)
+    known = _condition(view.live or {}, "Suspended")
+    _mark(view, status, "Suspended", "True", "JobSuspended", "Job suspended")
+    yield from deleted(view, memory.pods)
+    yield from change(view, {"status": status}, subresource="status")
+    if known is None:
+        yield job_event(view, "Normal", "Suspended", "Job suspended")
+    return NOTHING
+
+
+def _mark(view: ObjectView, status: dict[str, Any], type_: str, value: str, reason: str, message: str) -> None:
+    new = {"type": type_, "status": value, "reason": reason, "message": message}
+    status["conditions"] = with_condition(status.get("conditions") or (), new, view.now, lastProbeTime=view.timestamp())
+
+
+def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+    status = dict(view.status)
+    yield from _resume(view, status)
+    status.setdefault("startTime", view.timestamp())
+    memory, verdict = _collect(view, memory, status)
+    verdict = verdict or _deadline(view, status) or _exhausted(view, status)
+    before = memory
+    memory = _start(view, memory, status) if verdict is None else _stop(view, memory, status, verdict)
+    fresh = [pod for pod in memory.pods if pod not in before.pods]
+    for pod in fresh:
+        yield from created(view, pod)
+    yield from _write(view, memory, status, verdict)
+    for pod in fresh:
+        yield from write_waiting_reason(view, pod)
+    if memory.refused and not memory.pods:
+        yield job_event(view, "Warning", "FailedCreate", f"Error creating: {memory.refused}")
+    if verdict is not None:
+        yield from deleted(view, before.pods)
+    due = memory.gone_at if verdict is not None else _next(view, memory, status)
+    return PassResult(memory=memory, requeue_at=due)
+
+
+def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
+    """Report that a suspended Job continues: by its condition, and by an Event."""
+    if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
+        _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
+    if _condition(view.live or {}, "Suspended") is not None:
+        yield job_event(view, "Normal", "Resumed", "Job resumed")
+
+
+def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
+    """Write the status. Ended pods are counted by a write of their own, or by that of the final condition."""
+    _count(view, memory, status)
+    view = yield from _written(view, status)
+    if verdict is None and any(status["uncountedTerminatedPods"].values()):
+        _count_ended(status)
+        yield from change(view, {"status": status}, subresource="status")
+    if verdict is not None and verdict.type == "FailureTarget":
+        yield job_event(view, "Warning", verdict.reason, verdict.message)
+
+
+def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView]:
+    """Write the status; return the view with it."""
+    yield from change(view, {"status": status}, subresource="status")
+    return attrs.evolve(view, live={**(view.live or {}), "status": dict(status)})
+
+
+def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
+    """List the pods that have ended."""
+    left, verdict, failures = [], None, 0
+    for pod in memory.pods:
+        if released(view, pod.attempt):
+            pod = attrs.evolve(pod, attempt=begin(view, memory.used, view.behaviour.job.pod_seconds))
+            memory = _using(memory, pod)
+        attempt = pod.attempt
+        if attempt.until is None or view.now < attempt.until:
+            left.append(pod)
+            continue
+        succeeded = attempt.outcome.ending is Ending.SUCCEED
+        _list_ended(status, "succeeded" if succeeded else "failed", pod)
+        failures += not succeeded
+        verdict = verdict or (None if succeeded else _failed_by_policy(view, pod))
+    if failures:
+        backoff = FailureBackoff(view.behaviour.job.backoff_seconds, view.behaviour.job.max_backoff_seconds)
+        memory = attrs.evolve(memory, retry_at=view.at(backoff.delay(_number(status, "failed"))))
+    return attrs.evolve(memory, pods=tuple(left)), verdict
+
+
+def _list_ended(status: dict[str, Any], end: str, pod: JobPod) -> None:
+    listed = status.get("uncountedTerminatedPods") or {}
+    status["uncountedTerminatedPods"] = {**listed, end: [*listed.get(end, ()), pod.uid]}
+
+
+def _number(status: Mapping[str, Any], end: str) -> int:
+    """Return the number of pods that ended as `end` says (`succeeded` or `failed`), counted or not."""
+    listed = get_path(status, "uncountedTerminatedPods", end) or ()
+    return int(status.get(end, 0)) + len(listed)
+
+
+def _count_ended(status: dict[str, Any]) -> None:
+    for end in ("succeeded", "failed"):
+        if number := _number(status, end):
+            status[end] = number
+    status["uncountedTerminatedPods"] = {}
+
+
+def _using(memory: _Memory, pod: JobPod) -> _Memory:
+    return attrs.evolve(memory, used=pod.attempt.used_up(memory.used))
+
+
+def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
+    """Apply `podFailurePolicy`: an exit code may end the Job regardless of its backoff limit."""
+    code = pod.attempt.outcome.exit_code
+    for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
+        codes = rule.get("onExitCodes") or {}
+        listed = code in (codes.get("values") or ())
+        if rule.get("action") == "FailJob" and codes and listed == (codes.get("operator") == "In"):
+            where = f"{view.ref.namespace}/{view.ref.name}"
+            message = f"Container for pod {where} failed with exit code {code} matching FailJob rule at index {index}"
+            return _Verdict("FailureTarget", "PodFailurePolicy", message)
+    return None
+
+
+def _deadline(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
+    end = _deadline_at(view, status)
+    if end is None or view.now < end or _is_complete(view, status):
+        return None
+    return _Verdict("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+
+
+def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None:
+    seconds, started = view.spec.get("activeDeadlineSeconds"), moment_of(status.get("startTime"))
+    return None if seconds is None or started is None else started + timedelta(seconds=seconds)
+
+
+def _exhausted(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
+    if _is_complete(view, status):
+        return _Verdict("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
+    # 6 is the API's default.
+    if _number(status, "failed") > view.spec.get("backoffLimit", 6):
+        return _Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    return None
+
+
+def _completions(view: ObjectView) -> int:
+    return int(view.spec.get("completions") or view.spec.get("parallelism") or 1)
+
+
+def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
+    return _number(status, "succeeded") >= _completions(view)
+
+
+def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
+    """Start as many pods as are missing, unless the last failure was too recent."""
+    if memory.retry_at is not None and view.now < memory.retry_at:
+        return memory
+    memory = attrs.evolve(memory, refused="", retry_at=None)
+    for _ in range(_missing(view, memory, status)):
+        attempt = begin(view, memory.used, view.behaviour.job.pod_seconds)
+        account = get_path(view.spec, "template", "spec", "serviceAccountName")
+        refused = account_refusal(view, account, f"{view.ref.name}-") or (
+            attempt.outcome.message if attempt.outcome.ending is Ending.REFUSED else ""
+        )
+        if refused:
+            retry_at = view.at(view.behaviour.job.backoff_seconds)
+            return attrs.evolve(memory, refused=refused, retry_at=retry_at)
+        pod = JobPod(pod_name(view, memory.begun), attempt)
+        memory = _using(attrs.evolve(memory, pods=(*memory.pods, pod), begun=memory.begun + 1), pod)
+    return memory
+
+
+def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+    """Return the Jobs of a namespace when one of its service accounts changes."""
+    if ref.kind != SERVICE_ACCOUNT:
+        return []
+    return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
+
+
+def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> int:
+    left = _completions(view) - _number(status, "succeeded")
+    return min(int(view.spec.get("parallelism", 1)), left) - len(memory.pods)
+
+
+def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
+    """Write the interim condition and end the running pods, which count as failed once they are gone."""
+    status["terminating"] = len(memory.pods)
+    _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)
+    return attrs.evolve(memory, pods=(), gone_at=view.at(view.behaviour.job.terminating_seconds))
+
+
+def _count(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> None:
+    status.pop("active", None)
+    if memory.pods:
+        status["active"] = len(memory.pods)
+    ready = (pod for pod in memory.pods if not pod.attempt.outcome.waiting and _ready_at(view, pod) <= view.now)
+    status["ready"] = sum(1 for _ in ready)
+    status.setdefault("terminating", 0)
+    status.setdefault("uncountedTerminatedPods", {})
+
+
+def _ready_at(view: ObjectView, pod: JobPod) -> datetime:
+    return pod.attempt.began + timedelta(seconds=view.behaviour.job.ready_seconds)
+
+
+def _next(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> datetime | None:
+    ready: Sequence[datetime] = [_ready_at(view, pod) for pod in memory.pods]
+    waits = memory.retry_at if _missing(view, memory, status) > 0 else None
+    ends = (pod.attempt.until for pod in memory.pods)
+    return earliest(*ends, *(moment for moment in ready if moment > view.now), waits, _deadline_at(view, status))
+
+
+JOB_CONTROLLER: Final = DownstreamController(
+    "kube-controller-manager", (JOB,), _reconcile, watches=(SERVICE_ACCOUNT, POD), wakes=_wakes
+)
+"""The Job controller; its name is the field manager of its writes."""

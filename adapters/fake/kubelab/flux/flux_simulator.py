@@ -1,0 +1,138 @@
+"""The simulated Flux as a whole: source-controller and helm-controller on any API server."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from kubelab.flux.behaviour import FluxBehaviour
+from kubelab.flux.helm_controller import HELM_CONTROLLER, reconcile_helm_release
+from kubelab.flux.helm_storage import HelmStorage, Workload
+from kubelab.flux.questions import CanImpersonate, CorrectDrift, Decide, FindDrift, LoadReleases, Pull, StoreReleases
+from kubelab.flux.rule_script import Script
+from kubelab.flux.source_controller import (
+    SOURCE_CONTROLLER,
+    reconcile_helm_chart,
+    reconcile_helm_repository,
+    reconcile_oci_repository,
+)
+from kubelab.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, FluxObjects, triggered
+from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
+from kubelab.simulation.queue import FailureBackoff, Together, in_turn
+from kubelab.simulation.running import run_simulator
+from kubelab.simulation.simulator import ControllerPass, Simulator
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.ports import Clock, KubeApi
+
+_SOURCES: Final = {
+    OCI_REPOSITORY: reconcile_oci_repository,
+    HELM_REPOSITORY: reconcile_helm_repository,
+    HELM_CHART: reconcile_helm_chart,
+}
+
+
+def field_manager_of(ref: ObjectRef) -> str:
+    """Return the field manager of the controller of an object."""
+    return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
+
+
+def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
+    """Run a pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
+    manifest = yield from get_object(ref)
+    if manifest is None:
+        return ControllerResult()
+    if ref.kind != HELM_RELEASE:
+        return (yield from _SOURCES[ref.kind](manifest, now, events=behaviour.events))
+    return (
+        yield from reconcile_helm_release(
+            manifest,
+            now,
+            dependency_requeue=behaviour.dependency_requeue_seconds,
+            ready_stuck_unknown=behaviour.ready_stuck_unknown,
+            events=behaviour.events,
+        )
+    )
+
+
+class FluxSimulator(Simulator):
+    """The source-controller and helm-controller in one. The API is the port's; registries and Helm are scripted.
+
+    `behaviour` may be replaced at any time. `crash()` forgets the passes in progress, as a restart does. `together`
+    decides whether objects are reconciled one by one or, as by Flux's workers, several at once.
+    """
+
+    title = "the simulated Flux"
+
+    def __init__(self, api: KubeApi, behaviour: FluxBehaviour | None = None, *, together: Together = in_turn) -> None:
+        self._flux_objects = FluxObjects()
+        super().__init__(api, self._flux_objects, together=together)
+        self._script = Script(behaviour or FluxBehaviour())
+        self._storage = HelmStorage(api)
+
+    @property
+    def watched(self) -> Sequence[tuple[Kind, str]]:
+        """The kinds that are listed and watched, each with its label selector."""
+        return (*((kind, "") for kind in RECONCILED_KINDS), *((kind, WATCH_LABEL) for kind in CONFIG_KINDS))
+
+    @property
+    def backoff(self) -> FailureBackoff:
+        """The delay before a failed pass is repeated."""
+        return FailureBackoff(self.behaviour.min_retry_seconds, self.behaviour.max_retry_seconds)
+
+    @property
+    def behaviour(self) -> FluxBehaviour:
+        """The behaviour of the controllers from now on."""
+        return self._script.behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: FluxBehaviour) -> None:
+        self._script.behaviour = behaviour
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        """All workloads that Helm has installed and not removed."""
+        return self._storage.workloads()
+
+    @property
+    def left_behind(self) -> Sequence[Workload]:
+        """The workloads without a HelmRelease: it was deleted while suspended, or without its finalizer."""
+        return tuple(item for item in self.workloads if item.owner not in self._objects)
+
+    def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
+        return triggered(ref.kind, old, new, self._flux_objects)
+
+    def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
+        return ControllerPass(field_manager_of(ref), reconcile(ref, now, self.behaviour))
+
+    async def _answer(self, question: Question) -> Any:
+        match question:
+            case Pull(request):
+                return self._script.pull(request)
+            case Decide(action, target, timeout):
+                return self._script.decide(action, target, timeout)
+            case CanImpersonate(namespace, name):
+                return self._script.can_impersonate(namespace, name)
+            case FindDrift(owner):
+                return self._script.drift(owner)
+            case CorrectDrift(owner):
+                return self._script.correct(owner)
+            case LoadReleases(namespace, name, owner):
+                return await self._storage.load(namespace, name, owner, secrets=self._mirrors)
+            case StoreReleases(namespace, name, releases, owner):
+                return await self._storage.store(namespace, name, owner, releases, secrets=self._mirrors)
+            case _:
+                raise AssertionError(f"nobody answers {question}")
+
+    @property
+    def _mirrors(self) -> bool:
+        """True if Helm's storage is mirrored into Secrets."""
+        return self.behaviour.release_secrets
+
+
+async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
+    """Simulate Flux until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+
+    Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
+    waited for.
+    """
+    await run_simulator(api, clock, simulator or FluxSimulator(api))

@@ -1,0 +1,161 @@
+"""Calls of admission webhooks over HTTPS, in threads, after a write is prepared and before it is stored."""
+
+import http.client
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import attrs
+from anyio import to_thread
+
+from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.webhooks import Webhook, denial, patch_of, unreachable
+from kubelab.http.webhook_calls import Services, converted, post
+from kubelab.model.calls import Caller, DeleteOptions, Reply, RequestTarget
+from kubelab.model.conversion import ConversionAnswers
+from kubelab.model.failure import ApiFailure, internal
+from kubelab.model.records import Record, encode
+from kubelab.server import ApiServer
+from kubelab.storage.listing import ListOptions
+from kubelab.storage.streams import selection_of
+from kubelab.writes.writer import Prepared, WriteCall
+
+_ATTEMPTS = 5
+
+T = TypeVar("T")
+
+
+class WithAnswers(Protocol):
+    """A function that runs an action on the server and fetches the conversions that it turns out to need."""
+
+    def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
+        """Return what `act` returns."""
+        ...
+
+
+async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
+    """Perform a write if all webhooks that match it agree. Raises ApiFailure."""
+    call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
+
+    async def with_answers(act: Callable[[], T]) -> T:
+        return await converted(server, act, services, answers)
+
+    for _ in range(_ATTEMPTS):
+        prepared = await with_answers(partial(server.prepare, call))
+        try:
+            prepared, warnings = await _consented(server, prepared, services, with_answers)
+            reply = await with_answers(partial(server.commit, prepared))
+        except ApiFailure as failure:
+            if not failure.audited:
+                server.refuse(call, failure)
+            raise
+        if reply is not None:
+            return Reply(reply.status, reply.raw, (*reply.warnings, *warnings))
+    raise internal("the object changed each time while admission webhooks were asked about it")
+
+
+@attrs.frozen
+class DeleteCall:
+    """A DELETE of one object or, without a name, of all objects that the selector matches."""
+
+    target: RequestTarget
+    selector: ListOptions
+    options: DeleteOptions
+    caller: Caller
+
+    def requests(self, server: ApiServer) -> list[AdmissionAttributes]:
+        """Return one admission request for each object that would be deleted."""
+        resource = self.target.resource
+        selection = selection_of(self.target, self.selector)
+        records = [
+            record for record in server.store.scan(resource.storage, self.target.namespace) if self._means(record)
+        ]
+        return [
+            AdmissionAttributes(
+                "DELETE",
+                attrs.evolve(self.target, namespace=record.key[0] or None, name=record.key[1]),
+                record.key[1],
+                self.caller,
+                None,
+                resource.live(record),
+                self.options.dry_run,
+            )
+            for record in records
+            if selection.matches(record)
+        ]
+
+    def _means(self, record: Record) -> bool:
+        return self.target.name in ("", record.key[1])
+
+
+async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:
+    """Call the webhooks that match a DELETE. Raises ApiFailure when one denies it."""
+    answers = ConversionAnswers()
+    for request in await converted(server, partial(call.requests, server), services, answers):
+        for webhook in await converted(server, partial(server.webhooks, request), services, answers):
+            asked = await converted(server, partial(request.in_version, webhook.asked_in), services, answers)
+            await _ask(webhook, asked, services)
+
+
+async def _consented(
+    server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
+) -> tuple[Prepared, tuple[str, ...]]:
+    """Return the write after every webhook has agreed, with the patches of mutating webhooks, and all warnings.
+
+    The object is validated between mutating and validating webhooks, as in kube-apiserver: a patch may add what is
+    required.
+    """
+    warnings: list[str] = []
+    for mutating in (True, False):
+        if not server.has_webhooks:
+            continue
+        request = await with_answers(prepared.request)
+        for webhook in await with_answers(partial(server.webhooks, request)):
+            if webhook.mutating is not mutating:
+                continue
+            asked = await with_answers(partial(request.in_version, webhook.asked_in))
+            response = await _ask(webhook, asked, services)
+            warnings += response.get("warnings") or ()
+            if mutating and response.get("patch"):
+                prepared = await with_answers(partial(_mutated, server, prepared, webhook, response))
+                request = await with_answers(prepared.request)
+        prepared.check()
+    return prepared, tuple(warnings)
+
+
+def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: Mapping[str, Any]) -> Prepared:
+    try:
+        return server.mutated(prepared, patch_of(response), webhook.asked_in)
+    except ValueError as error:
+        raise internal(f'Internal error occurred: admission webhook "{webhook.name}": {error}') from error
+
+
+async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Services) -> Mapping[str, Any]:
+    """Return a webhook's response.
+
+    Raises ApiFailure when it denies the request, and when it fails unless its failurePolicy is Ignore.
+    """
+    uid = str(uuid4())
+    body = encode(request.review(uid, webhook.version))
+    try:
+        answer = await to_thread.run_sync(post, webhook.client, body, services)
+        response = _response_of(answer, uid)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        refusal = unreachable(webhook, f"{type(error).__name__}: {error}")
+        if refusal is not None:
+            raise refusal from error
+        return {"allowed": True}
+    refusal = denial(webhook, response)
+    if refusal is not None:
+        raise refusal
+    return response
+
+
+def _response_of(answer: Any, uid: str) -> Mapping[str, Any]:
+    response = answer.get("response") if isinstance(answer, dict) else None
+    if not isinstance(response, dict):
+        raise ValueError("the webhook's answer holds no response")
+    if response.get("uid") != uid:
+        raise ValueError(f"expected response.uid={uid!r}, got {response.get('uid')!r}")
+    return response

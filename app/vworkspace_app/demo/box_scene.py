@@ -1,0 +1,96 @@
+"""The world of the demo of boxes: an API server on a loopback port, simulated workloads, and a running box.
+
+The box runs as `box run` runs it: informers, queue, workers and Events over HTTP.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from kubelab.cluster.access import write_kubeconfig
+from kubelab.cluster.embedded import EmbeddedCluster
+from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
+from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import EVENT, NAMESPACE
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.boxes.labels import child_kinds
+from purekube_http import KubeApiClient, load_config
+from purekube_run.boxes.load import load_box, runnable
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.process.machine import SystemClock
+from purekube_run.reconcilers.extensions import ExtensionManager
+from vworkspace_app.demo.demo_world import open_group
+from vworkspace_app.demo.spectator import Spectator
+from vworkspace_app.manager.telemetry import Components, components_of_extensions
+from vworkspace_core.api.labels import FIELD_MANAGER
+
+FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
+"""The box of the story; `examples/boxes/webapp.yaml` is the same."""
+
+NAMESPACE_NAME: Final = "team"
+_UNHURRIED: Final = DownstreamBehaviour(
+    workloads=WorkloadBehaviour(observe_seconds=0.05, ready_seconds=0.25, address_seconds=0.35)
+)
+"""Workloads slow enough to see what waits for what, quick enough to watch to the end."""
+
+
+@attrs.frozen
+class BoxScene:
+    """The cluster, the box and the spectator that the story uses."""
+
+    box: Box
+    cluster: EmbeddedCluster
+    spectator: Spectator
+    kubeconfig: Path
+    cluster_url: str
+    admin: InProcessKube
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The box's own kind, and those of its children in the order of the file."""
+        return (self.box.kind, *child_kinds(self.box))
+
+
+@asynccontextmanager
+async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
+    """Start everything, yield the scene once the box watches, and stop everything at the end.
+
+    `attach` gets the components to display, before anything runs.
+    """
+    (box,) = runnable([load_box(str(FILE))])
+    assert box.crd is not None
+    started = time.monotonic()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
+        cluster = EmbeddedCluster.start([box.crd], ("workloads",))
+        assert cluster.downstream is not None
+        cluster.downstream.behaviour = _UNHURRIED
+        admin = InProcessKube(cluster.server)
+        run_sync(admin.create(NAMESPACE.manifest(NAMESPACE_NAME), kind=NAMESPACE, field_manager="demo"))
+        url = await stack.enter_async_context(cluster.serving())
+        kubeconfig = folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, url)
+        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        clock = SystemClock()
+        events = BackgroundEvents(api, clock, instance="demo", field_manager=FIELD_MANAGER)
+        options = ManagerOptions(random.random)
+        boxes = ExtensionManager(api, clock, events, options, composites=[composite_of(box)])
+        attach(components_of_extensions(boxes, events))
+        spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
+        # A group of its own, which ends before the connections that it uses are closed.
+        working = await open_group(stack)
+        working.start_soon(spectator.run)
+        working.start_soon(events.run)
+        working.start_soon(boxes.run)
+        await boxes.wait_ready()
+        yield BoxScene(box, cluster, spectator, kubeconfig, url, admin)

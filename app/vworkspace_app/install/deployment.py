@@ -1,0 +1,188 @@
+"""Namespace, service account, and for each shard a Deployment and a disruption budget."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from purekube.controller.shard import WHOLE, Shard
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.network_objects import disruption_budget
+from vworkspace_app.install.options import (
+    DEFAULT_RESOURCES,
+    HEALTH_PORT,
+    INSTANCE_LABELS,
+    SHARD_LABEL,
+    TLS_FOLDER,
+    TLS_SECRET,
+    WEBHOOK_PORT,
+    InstallOptions,
+    MountedBox,
+    PodOptions,
+    meta,
+)
+from vworkspace_app.install.profiles import profile_flags
+
+_USER: Final = 65532
+"""The uid that the image runs as."""
+
+BOXES: Final = "/etc/vworkspace/boxes"
+"""The folder that holds one folder for each box, named by its number."""
+
+_GRACE_SECONDS: Final = 45
+"""The termination grace period, longer than `--grace-period`: the operator stops first and releases its Lease."""
+
+
+def namespace_of(options: InstallOptions) -> dict[str, Any]:
+    """Return the operator's own namespace, where only pods of the restricted profile may run."""
+    enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    metadata = meta(options.namespace)
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {**metadata, "labels": {**metadata["labels"], **enforced}},
+    }
+
+
+def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the service account, and for each shard a Deployment of two replicas: one works, the other waits."""
+    account = meta(NAME, options.namespace)
+    if options.pods.account_annotations:
+        account["annotations"] = dict(options.pods.account_annotations)
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
+    for index in range(options.shards):
+        yield from _shard(Shard(index, options.shards), options)
+
+
+def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the Deployment and the budget of one shard.
+
+    Each of several shards has its own name and selector: the selector of a Deployment cannot be changed, and two
+    Deployments must not select the same pods.
+    """
+    name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
+    selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
+    metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
+    of_pods: dict[str, Any] = {"labels": {**labels, **options.pods.labels}}
+    if options.pods.annotations:
+        of_pods["annotations"] = dict(options.pods.annotations)
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**metadata, "labels": labels},
+        "spec": {
+            "replicas": options.pods.replicas,
+            "selector": selector,
+            "template": {"metadata": of_pods, "spec": _pod(options, shard, selector)},
+        },
+    }
+    yield disruption_budget({**metadata, "labels": labels}, selector["matchLabels"])
+
+
+def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
+    """Return the arguments of the container."""
+    arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
+    if shard != WHOLE:
+        arguments.append(f"--shard={shard}")
+    if not options.agent:
+        arguments.append("--no-agent")
+    if options.cluster_id:
+        arguments.append(f"--cluster-id={options.cluster_id}")
+    if options.control_plane_url:
+        arguments.append(f"--control-plane-url={options.control_plane_url}")
+    if options.velero_namespace:
+        arguments.append(f"--velero-namespace={options.velero_namespace}")
+    if options.webhooks:
+        arguments += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+    if options.release_account != InstallOptions().release_account:
+        arguments.append(f"--service-account={options.release_account}")
+    if options.pods.boxes:
+        arguments.append("--box=" + ",".join(_box_file(index, box) for index, box in enumerate(options.pods.boxes)))
+    arguments += profile_flags(options.profile, options.settings, agent=options.agent)
+    return [*arguments, *options.pods.extra_args]
+
+
+def _box_file(index: int, box: MountedBox) -> str:
+    return f"{BOXES}/{index}/{box.file}"
+
+
+def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
+    runs = container(options.image, options.pull_policy, flags(options, shard))
+    spec = pod(NAME, runs, selector)
+    if options.webhooks:
+        runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+        runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
+        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
+    for index, box in enumerate(options.pods.boxes):
+        runs["volumeMounts"].append({"name": f"box-{index}", "mountPath": f"{BOXES}/{index}", "readOnly": True})
+        spec["volumes"].append({"name": f"box-{index}", "configMap": {"name": box.config_map}})
+    _have(runs, spec, options.pods)
+    return spec
+
+
+def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
+    """Put the chosen options into the container and its pod."""
+    runs["resources"] = dict(chosen.resources)
+    runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
+    spec["volumes"] += [dict(volume) for volume in chosen.volumes]
+    if chosen.env:
+        runs["env"] = [{"name": name, "value": value} for name, value in chosen.env.items()]
+    if chosen.affinity:
+        spec["affinity"] = dict(chosen.affinity)
+    further = {
+        "imagePullSecrets": [{"name": name} for name in chosen.pull_secrets],
+        "nodeSelector": dict(chosen.node_selector),
+        "tolerations": [dict(toleration) for toleration in chosen.tolerations],
+        "topologySpreadConstraints": [dict(one) for one in chosen.topology_spread],
+        "priorityClassName": chosen.priority_class,
+    }
+    spec.update({field: value for field, value in further.items() if value})
+
+
+def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod spec of one container: account, restricted profile, and a preference for different nodes."""
+    return {
+        "serviceAccountName": account,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_anti_affinity(selector)]}
+        },
+        "containers": [runs],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+    }
+
+
+def _anti_affinity(selector: dict[str, Any]) -> dict[str, Any]:
+    """Return a preference for different nodes for replicas."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, Any]:
+    """Return the container that runs the operator with these arguments; it serves metrics and probes."""
+    return {
+        "name": "operator",
+        "image": image,
+        **({"imagePullPolicy": pull_policy} if pull_policy else {}),
+        "args": arguments,
+        "ports": [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+        "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
+        "readinessProbe": _probe("/readyz", periodSeconds=5),
+        "resources": dict(DEFAULT_RESOURCES),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        # TLS libraries read the control plane's client certificate only from a file.
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _probe(path: str, **more: int) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": "metrics"}, "timeoutSeconds": 3, **more}

@@ -1,0 +1,132 @@
+"""The objects that run a box, or controllers in Python, in a cluster, with exactly the rights they use (RUN-7)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import content_hash
+from purekube.boxes.box import Box
+from purekube.boxes.decide import access_of, access_of_account, owners
+from purekube.boxes.kind_webhooks import WebhookDuties
+from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts, webhook_service
+from vworkspace_app.install.deployment import container, pod
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
+from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
+
+_FOLDER: Final = "/etc/vworkspace/boxes"
+
+
+def name_of(box: Box) -> str:
+    """Return the name that all objects of the box's installation share."""
+    return f"vworkspace-box-{box.name}"
+
+
+def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield a ClusterRole for kinds read everywhere, Roles for the namespaces of children, and bindings."""
+    acting = [] if box.account is not None else owners((box,))
+    return roles_of(name_of(box), access_of((box,)), [*acting], options)
+
+
+def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield the roles of a ServiceAccount that acts for objects of the box's kind: for their children, and no more.
+
+    `options` are about the account: its namespace and name, and where the children are.
+    """
+    access = access_of_account(box)
+    if options.owner_reference_protection:
+        access = attrs.evolve(access, tenant=(*access.tenant, *owners((box,))))
+    name = f"{name_of(box)}-{options.namespace}-{options.account}"
+    return roles_of(name, access, (), attrs.evolve(options, elects=False))
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+def box_installation(
+    box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
+) -> Iterator[dict[str, Any]]:
+    """Yield everything except the CRD, since deleting that deletes every object of the kind.
+
+    `files` are the box's, by name, the box first. Its pods are recreated when a file changes, since they carry a hash
+    of the content.
+    """
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
+    yield from box_rbac(box, options)
+    yield {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta_of(name_of(box), options.namespace),
+        "data": dict(files),
+    }
+    yield _deployment(box, files, image, options)
+    yield from guards_of(name_of(box), options, (HEALTH_PORT, *([WEBHOOK_PORT] if WebhookDuties.of(box) else ())))
+    if WebhookDuties.of(box):
+        yield from webhook_parts(box, meta_of(name_of(box), options.namespace), trust)
+
+
+def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOptions) -> dict[str, Any]:
+    selector = {"matchLabels": labels_of(name_of(box))}
+    runs = container(image, "", _box_arguments(box, next(iter(files)), options))
+    runs["volumeMounts"].append({"name": "boxes", "mountPath": _FOLDER, "readOnly": True})
+    spec = pod(name_of(box), runs, selector)
+    spec["volumes"].append({"name": "boxes", "configMap": {"name": name_of(box)}})
+    if WebhookDuties.of(box):
+        serve_webhooks(runs, spec, name_of(box))
+    return deployment_of(name_of(box), spec, options, _hash(files))
+
+
+def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
+    elect = ["--leader-elect", f"--leader-elect-resource-name={name_of(box)}"] if options.elects else []
+    return [
+        *("box", "run", f"{_FOLDER}/{file}"),
+        f"--namespace={options.namespace}",
+        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
+        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        *elect,
+    ]
+
+
+def _hash(files: Mapping[str, str]) -> dict[str, str]:
+    """Return an annotation that recreates the pods for other content: a box is read when its process starts."""
+    return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
+
+
+SERVED_AS: Final = "vworkspace-controllers"
+"""The prefix of the webhook Service's name, which continues with -webhook."""
+
+
+def controllers_installation(
+    name: str,
+    names: Sequence[str],
+    roles: Iterable[Mapping[str, Any]],
+    image: str,
+    options: RoleOptions,
+    trust: WebhookTrust | None = None,
+) -> Iterator[Mapping[str, Any]]:
+    """Yield everything except the CRDs, since deleting those deletes every object of the kinds.
+
+    `name` is that of the process and of its account, to which `roles` are bound; `image` holds the packages. With
+    `trust` it serves the webhook that converts.
+    """
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
+    yield from roles
+    runs = container(image, "", _controller_arguments(name, names, options))
+    spec = pod(name, runs, {"matchLabels": labels_of(name)})
+    if trust is not None:
+        serve_webhooks(runs, spec, SERVED_AS)
+    yield deployment_of(name, spec, options, {})
+    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if trust is not None else ())))
+    if trust is not None:
+        yield from webhook_service(SERVED_AS, meta_of(name, options.namespace), trust)
+
+
+def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[str]:
+    elect = ["--leader-elect", f"--leader-elect-resource-name={name}"] if options.elects else []
+    return [
+        *("controllers", "run", *names),
+        f"--namespace={options.namespace}",
+        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
+        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        *elect,
+    ]

@@ -1,0 +1,62 @@
+"""The page of a control plane, for those who develop against it: jobs, results, events (SEE-3)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.page.loops import OtherLoop
+from vworkspace_app.page.operator_page import timeline_part
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
+from vworkspace_core.overview.timeline import TimelineEntry, last_entries
+
+_EVERY: Final = 1.0
+
+Entries = Callable[[], Iterable[Any]]
+"""A function that returns a list of JSON; called on the loop that owns the list."""
+
+
+@attrs.define
+class JobsPage:
+    """`Source` of a control plane whose `jobs` and `events` are those of its admin API, in order of arrival.
+
+    `path` is the address of the page. Construct it on the loop that owns both lists.
+    """
+
+    jobs: Entries
+    events: Entries
+    path: str = "/"
+    _ask: OtherLoop = attrs.field(factory=OtherLoop, init=False)
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """The only tab."""
+        return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
+
+    def subscribe(self, heard: Heard) -> Callable[[], None]:
+        """Do nothing, since there are no notifications: while the page is open, the lists are read each second."""
+        return lambda: None
+
+    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+        """Return the jobs, the newest first, and a timeline of events."""
+        if path != self.path:
+            return None
+        lines, events = await self._ask(self._look)
+        entries = last_entries(chain(events, (entry for line in lines for entry in job_entries(line))))
+        counts: dict[str, int] = {}
+        for line in lines:
+            counts[line.state] = counts.get(line.state, 0) + 1
+        filled = {"jobs": lines[:MOST_LINES], "counts": counts, "left_out": max(0, len(lines) - MOST_LINES)}
+        return Screen(
+            "Control plane",
+            "jobs",
+            (ScreenPart("jobs", "jobs.html", filled), timeline_part(entries, frozenset())),
+            every=_EVERY,
+        )
+
+    async def _look(self) -> tuple[list[JobLine], list[TimelineEntry]]:
+        lines = [job_line(entry) for entry in self.jobs()][::-1]
+        last = islice(reversed(list(self.events())), MOST_LINES)
+        return lines, [entry for entry in map(event_entry, last) if entry is not None]

@@ -1,0 +1,345 @@
+"""The page of an operator: the fleet, one object, a timeline, and the operator at work (SEE-3).
+
+Everything is read from the caches of its informers; the API server gets no request.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.secret_material import safe
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.messages import InformerPhase
+from purekube.ports import Clock
+from purekube_run.controller.informer_stats import InformerStats
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.manager.telemetry import Components
+from vworkspace_app.page.drawing import drawing_of
+from vworkspace_app.page.loops import OtherLoop
+from vworkspace_app.page.object_index import ListIndex
+from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab, list_query
+from vworkspace_app.page.surroundings import (
+    CachedObject,
+    list_informers,
+    of_composite,
+    of_controller,
+    of_own_kind,
+)
+from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
+from vworkspace_core.overview.object_list import ListRow, ListView, list_view, redacted_summary
+from vworkspace_core.overview.page_paths import CLUSTER_SCOPED, OBJECT
+from vworkspace_core.overview.severity import Severity, severity_of
+from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
+from vworkspace_core.overview.tree import origin_of, tree_of
+
+_TABS: Final = (
+    Tab("fleet", "Fleet", ""),
+    Tab("timeline", "Timeline", "timeline"),
+    Tab("operator", "Operator", "operator"),
+)
+_EVERY: Final = 2.0
+_OUTCOMES: Final = {
+    "succeeded": Severity.GOOD,
+    "noop": Severity.QUIET,
+    "conflict": Severity.BAD,
+    "failed": Severity.BAD,
+}
+_CONNECTIONS: Final = {
+    Connectivity.CONNECTED: Severity.GOOD,
+    Connectivity.UNKNOWN: Severity.QUIET,
+    Connectivity.UNREACHABLE: Severity.BAD,
+    Connectivity.REJECTED: Severity.BAD,
+}
+
+
+@attrs.define(eq=False)
+class _Attached:
+    """The components to look at, their loop, and the rows made of them."""
+
+    components: Components
+    clock: Clock
+    ask: OtherLoop
+    index: ListIndex
+
+
+class OperatorPage:
+    """`Source` of one operator process; until components are attached it shows that the operator is starting."""
+
+    def __init__(self) -> None:
+        self._attached: _Attached | None = None
+        self._heard: list[Heard] = []
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """The tabs of the navigation."""
+        return _TABS
+
+    def attach(self, components: Components, clock: Clock) -> None:
+        """Observe these components from now on. Must be called once, on their loop, before anything runs."""
+        index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
+        self._attached = _Attached(components, clock, OtherLoop(), index)
+        for runner in (*components.informers, *components.further):
+            if runner.kind != CUSTOM_RESOURCE_DEFINITION:
+                runner.subscribe(self._tell)
+
+    def subscribe(self, heard: Heard) -> Callable[[], None]:
+        """Call `heard` on changes in the caches, until the returned function is called."""
+        self._heard = [*self._heard, heard]
+
+        def end() -> None:
+            self._heard = [one for one in self._heard if one is not heard]
+
+        return end
+
+    def _tell(self, change: CacheChange) -> None:
+        for heard in self._heard:
+            heard(change.ref.namespace)
+
+    # --- screens -------------------------------------------------------------------------------------------------
+
+    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+        """Return the list of objects, one object, the timeline, or the operator itself."""
+        is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
+        if not is_known:
+            return None
+        if self._attached is None:
+            return Screen("Starting", "", (ScreenPart("starting", "starting.html"),), every=_EVERY)
+        match path:
+            case "/":
+                return await self._fleet(self._attached, query)
+            case "/timeline":
+                return await self._timeline(self._attached)
+            case "/operator":
+                return await self._operator(self._attached)
+            case _:
+                return await self._object(self._attached, path)
+
+    async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> Screen:
+        view = list_view(await at.ask(at.index.rows), list_query(query))
+        return list_screen(view)
+
+    async def _timeline(self, at: _Attached) -> Screen:
+        async def look() -> tuple[list[TimelineEntry], list[TimelineEntry]]:
+            rows = sorted(await at.index.rows(), key=_moved, reverse=True)[:MOST]
+            found = [entry for row in rows for entry in _entries(at.components, row.ref)]
+            return found, list(_job_entries(at.components.agent))
+
+        conditions, jobs = await at.ask(look)
+        linked = await at.ask(partial(_linked, at.components))
+        return Screen("Timeline", "timeline", (timeline_part(last_entries([*conditions, *jobs]), linked),))
+
+    async def _object(self, at: _Attached, path: str) -> Screen | None:
+        parts = [unquote(part) for part in path.removeprefix(OBJECT).split("/")]
+        if len(parts) != 3:
+            return None
+        resource, namespace, name = parts
+        where = None if namespace == CLUSTER_SCOPED else namespace
+
+        found = await at.ask(partial(_cached, at.components, resource, where, name))
+        linked = await at.ask(partial(_linked, at.components))
+        return None if found is None else object_screen(found, linked, at.clock.now())
+
+    async def _operator(self, at: _Attached) -> Screen:
+        async def look() -> tuple[ScreenPart, ...]:
+            return tuple(_parts_of_operator(at.components))
+
+        return Screen("Operator", "operator", await at.ask(look), every=_EVERY)
+
+
+def _moved(row: ListRow) -> tuple[bool, Any]:
+    return (row.moved is not None, row.moved)
+
+
+def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
+    for runner in list_informers(components):
+        if runner.kind == ref.kind and (manifest := runner.store.get(ref.namespace, ref.name)) is not None:
+            yield from entries_of(ref.kind, manifest)
+
+
+async def _linked(components: Components) -> frozenset[Kind]:
+    """Return the kinds whose objects have a page."""
+    return frozenset(runner.kind for runner in list_informers(components))
+
+
+async def _cached(components: Components, resource: str, namespace: str | None, name: str) -> CachedObject | None:
+    for kind in OWN_KINDS:
+        if kind.crd_name == resource and components.informers.find(kind) is not None:
+            return await of_own_kind(components.informers, kind, namespace, name)
+    for reconciler in components.composites:
+        if reconciler.composite.kind.crd_name == resource:
+            return of_composite(reconciler, namespace, name)
+    for passes in components.controllers:
+        if passes.watches.own.kind.crd_name == resource:
+            return await of_controller(passes, namespace, name)
+    return None
+
+
+# --- the parts of screens --------------------------------------------------------------------------------------------
+
+
+def list_screen(view: ListView) -> Screen:
+    """Return the screen of the list: filters with counts, and a page of rows."""
+    rows = tuple(
+        (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
+    )
+    return Screen(
+        "Fleet",
+        "fleet",
+        (
+            ScreenPart("states", "list_states.html", {"view": view}),
+            ScreenPart("filters", "list_filters.html", {"view": view}),
+            ScreenPart("rows", "list_rows.html", {"found": view.found, "total": view.total}, "list_row.html", rows),
+            ScreenPart("pages", "list_pages.html", {"view": view}),
+        ),
+    )
+
+
+def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
+    """Return the screen of one object: its state, its graph with the same as a list, and its timeline."""
+    kind, manifest = cached_object.kind, cached_object.manifest
+    summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
+    if cached_object.composite is not None and cached_object.observed is not None:
+        object_graph = graph_of_parent(cached_object.composite, manifest, cached_object.observed, now)
+    else:
+        object_graph = graph_of_tree(tree_of(kind, manifest, cached_object.objects), origin)
+    ref = ref_of(manifest, kind)
+    entries = [*entries_of(kind, manifest)]
+    entries += [entry for other, live in cached_object.objects.items() for entry in entries_of(other.kind, live)]
+    namespaces = {one.namespace or "" for one in (ref, *cached_object.objects)}
+    head = {
+        "summary": summary,
+        "severity": severity_of(summary.state),
+        "origin": safe(str(origin)),
+        "generation": metadata(manifest).get("generation"),
+    }
+    return Screen(
+        f"{kind.kind} {ref.name}",
+        "fleet",
+        (
+            ScreenPart("head", "object_head.html", head),
+            ScreenPart(
+                "graph", "object_graph.html", {"object_graph": object_graph, "drawing": drawing_of(object_graph)}
+            ),
+            ScreenPart("nodes", "object_nodes.html", {"nodes": list(walk(object_graph)), "linked": linked}),
+            timeline_part(last_entries(entries), linked),
+        ),
+        scope=frozenset(namespaces) if "" not in namespaces else None,
+    )
+
+
+def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> ScreenPart:
+    """Return the part of a screen that shows a timeline, the newest entry first."""
+    days: dict[str, list[TimelineEntry]] = {}
+    for entry in entries:
+        days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
+    filled = {"days": days, "most": MOST, "count": len(entries), "linked": linked}
+    return ScreenPart("timeline", "timeline.html", filled)
+
+
+def _job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
+    for job in agent.settled if agent is not None else ():
+        severity = _OUTCOMES.get(job.outcome, Severity.QUIET)
+        yield TimelineEntry(
+            job.at, safe(f"job {job.id}: {job.outcome}"), severity, safe(f"{job.about} {job.error}".strip())
+        )
+
+
+def _parts_of_operator(components: Components) -> Iterator[ScreenPart]:
+    agent = components.agent
+    yield ScreenPart(
+        "connection", "operator_connection.html", {"connection": _connection(agent), "severities": _CONNECTIONS}
+    )
+    yield ScreenPart("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
+    yield ScreenPart(
+        "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
+    )
+    yield ScreenPart("informers", "operator_informers.html", {"informers": _informers(components)})
+    yield ScreenPart(
+        "jobs",
+        "operator_jobs.html",
+        {"jobs": _jobs(agent), "settled": list(_job_entries(agent)), "has_agent": agent is not None},
+    )
+
+
+def _connection(agent: Agent | None) -> dict[str, Any] | None:
+    if agent is None:
+        return None
+    report = agent.report()
+    state, pending = report.connection, report.pending
+    return {
+        "state": state.connectivity,
+        "since": None if state.since is None else state.since.wall,
+        "error": safe(state.error),
+        "answers": pending.results,
+        "statuses": pending.statuses,
+        "events": pending.events,
+        "dropped": pending.dropped,
+        "apart": safe(report.apart),
+        "open": len(agent.state.jobs),
+    }
+
+
+def _pool(name: str, pool: Any) -> dict[str, Any]:
+    stats, vitals = pool.stats(), pool.vitals(name)
+    return {
+        "name": name,
+        "ready": sum(stats.queue.ready.values()),
+        "delayed": stats.queue.delayed,
+        "running": vitals.running,
+        "workers": vitals.workers,
+        "active": vitals.active,
+        "retries": stats.queue.retries,
+        "results": stats.results,
+    }
+
+
+def _informers(components: Components) -> list[dict[str, Any]]:
+    found = []
+    for runner in sorted((*components.informers, *components.further), key=lambda one: (one.kind.kind, one.kind.group)):
+        stats, (trouble, failures) = runner.stats(), runner.trouble()
+        is_missing = stats.phase is InformerPhase.MISSING
+        found.append(
+            {
+                "kind": runner.kind.kind,
+                "group": runner.kind.group or "core",
+                "missing": is_missing,
+                "synced": stats.has_synced,
+                "objects": stats.objects,
+                "kilobytes": stats.bytes // 1024,
+                "trouble": "" if is_missing else safe(trouble),  # an engine that is not installed is no trouble
+                "failures": failures,
+                "severity": _severity_of(stats, bool(trouble)),
+            }
+        )
+    return found
+
+
+def _severity_of(stats: InformerStats, in_trouble: bool) -> Severity:
+    if stats.phase is InformerPhase.MISSING:
+        return Severity.QUIET
+    if in_trouble:
+        return Severity.BAD
+    return Severity.GOOD if stats.has_synced else Severity.MOVING
+
+
+def _jobs(agent: Agent | None) -> list[dict[str, Any]]:
+    jobs = sorted(agent.state.jobs.values(), key=lambda job: job.arrival) if agent is not None else []
+    return [
+        {
+            "id": safe(job.id, 120),
+            "ref": job.ref if job.ref is not None and job.ref.kind in OWN_KINDS else None,
+            "about": safe(str(job.ref) if job.ref is not None else "", 200),
+            "stage": job.stage.value,
+            "expires": job.expires_at,
+        }
+        for job in jobs[:MOST]
+    ]

@@ -1,0 +1,225 @@
+"""First half of a plan: the objects that each node requires, evaluated in graph order (PH-1, PH-4).
+
+Nothing is judged yet. Later nodes see in the scope what earlier ones rendered; gates are evaluated in the second half,
+when the scope is complete.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path, metadata
+from purekube.apimachinery.resources import SECRET
+from purekube.controller.decision import Snapshot
+from purekube.controller.ownership import controller_of
+from purekube.graph.node import (
+    ApplyPolicy,
+    Child,
+    Edge,
+    GraphNode,
+    Hold,
+    HoldCause,
+    Item,
+    NodeChildren,
+    NodeKnowledge,
+    Rendered,
+    Scope,
+    Until,
+)
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import CreateRecord, Owner, label_text
+
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+@attrs.frozen
+class WantedItem:
+    """An item of a node with the object that should exist for it.
+
+    `manifest` is what is applied; `live` is the existing object of that name, and `is_foreign` whether it belongs to
+    another owner. `problem` says why such an object cannot exist.
+    """
+
+    item: Item
+    ref: ObjectRef
+    manifest: Manifest
+    live: Manifest | None = None
+    is_foreign: bool = False
+    record: CreateRecord | None = None
+    problem: str = ""
+
+
+@attrs.frozen
+class WantedNode:
+    """The evaluation of a node: its items; no items, if `excluded_by` excludes it; or `hold`, if it could not be
+    evaluated.
+    """
+
+    node: GraphNode
+    knowledge: NodeKnowledge
+    items: tuple[WantedItem, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    hold: Hold | None = None
+    excluded_by: str = ""
+
+
+def evaluate(
+    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
+) -> tuple[Scope, Mapping[str, WantedNode]]:
+    """Return the complete scope, and the evaluation of each node in graph order. `held` are all objects that the owner
+    has.
+    """
+    nodes = _objects_by_label(graph, owner, held)
+    whole = Scope(scope.values, nodes)
+    evaluation = _Evaluation(graph, owner, observed, whole, nodes)
+    for node in graph.nodes.values():
+        desired = evaluation.wanted(node)
+        evaluation.found[node.id] = desired
+        nodes[node.id] = NodeChildren(desired.knowledge, tuple(map(_child, desired.items)))
+    return whole, evaluation.found
+
+
+def _objects_by_label(
+    graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]
+) -> dict[str, NodeChildren]:
+    """Return the existing objects of each node, found by labels, for nodes that read them before they are rendered."""
+    children: dict[str, list[Child]] = {}
+    for ref, live in held:
+        key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
+        children.setdefault(owner.node_of(live), []).append(Child(key, ref, live=live))
+    nothing = NodeChildren()
+    return {
+        node_id: NodeChildren(items=tuple(children[label])) if (label := label_text(node_id)) in children else nothing
+        for node_id in graph.nodes
+    }
+
+
+def _child(desired: WantedItem) -> Child:
+    live = None if desired.is_foreign else desired.live
+    return Child(desired.item.key, desired.ref, desired.item.manifest, live, desired.item.bindings)
+
+
+@attrs.define
+class _Evaluation:
+    """The state of an evaluation. `nodes` is the mapping inside `scope`, filled node by node."""
+
+    graph: Graph
+    owner: Owner
+    observed: Snapshot
+    scope: Scope
+    nodes: dict[str, NodeChildren]
+    found: dict[str, WantedNode] = attrs.field(factory=dict)
+    claimed: dict[ObjectRef, str] = attrs.field(factory=dict)
+
+    def wanted(self, node: GraphNode) -> WantedNode:
+        """Decide whether the node should exist, and render its items."""
+        included = node.include(self.scope)
+        if isinstance(included, Hold) and included.cause is not HoldCause.NO:
+            return WantedNode(node, NodeKnowledge.UNKNOWN, hold=included)
+        if included is not True:
+            return WantedNode(node, NodeKnowledge.EXCLUDED)
+        answer = node.render(self.scope)
+        edges = self._counting(node, answer.touched)
+        is_certain = isinstance(answer, Rendered) or answer.touched is not None
+        for edge in edges:
+            if (is_certain or edge.declared) and self.nodes[edge.to].knowledge is NodeKnowledge.EXCLUDED:
+                return WantedNode(node, NodeKnowledge.EXCLUDED, edges=edges, excluded_by=edge.to)
+        if isinstance(answer, Hold):
+            return WantedNode(node, NodeKnowledge.UNKNOWN, edges=edges, hold=answer)
+        if repeated := _repeated_key(answer):
+            fault = Hold(HoldCause.FAULT, f"two items have the key {repeated!r}", node.place)
+            return WantedNode(node, NodeKnowledge.UNKNOWN, edges=edges, hold=fault)
+        roll = self._roll_hash(node)
+        items = tuple(self._item(node, item, roll) for item in answer.items)
+        return WantedNode(node, NodeKnowledge.RENDERED, items, edges)
+
+    def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
+        """Return the edges that can block the node: declared ones, and inferred ones that the evaluation read."""
+        edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
+        return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
+
+    def _item(self, node: GraphNode, item: Item, roll: str) -> WantedItem:
+        record = self._record(node, item) if node.policy is ApplyPolicy.ONCE else None
+        if record is not None:
+            item = _under(item, record)
+        ref = self.owner.ref_of(node.kind, item.manifest)
+        live = self.observed.objects.get(ref)
+        if node.policy is ApplyPolicy.NEVER:
+            return WantedItem(item, ref, item.manifest, live, problem=_problem(node, item, ref))
+        problem = _problem(node, item, ref) or self._claim(node, ref)
+        manifest = self.owner.rendered(node, item, ref, self.graph.waves[node.id], roll)
+        is_foreign = live is not None and not self._may_write(node, live)
+        return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
+
+    def _may_write(self, node: GraphNode, live: Manifest) -> bool:
+        """Report whether we may write it: it is ours; or it has no controller and is adopted, or need only exist."""
+        if self.owner.is_ours(live):
+            return True
+        return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
+
+    def _record(self, node: GraphNode, item: Item) -> CreateRecord | None:
+        return next(
+            (record for record in self.owner.records if (record.node, record.item) == (node.id, item.key)), None
+        )
+
+    def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
+        """Return which node of this graph has claimed the object already; if none has, claim it and return ""."""
+        if ref in self.claimed:
+            return f"{self.claimed[ref]} wants this object already"
+        self.claimed[ref] = node.id
+        return ""
+
+    def _roll_hash(self, node: GraphNode) -> str:
+        """Return the hash that rolls the pods when it changes: of rendered content, or of live content if not ours.
+
+        Of a Secret only the uid and the resourceVersion are hashed.
+        """
+        if not node.roll_on:
+            return ""
+        return content_hash([self._content(self.graph.nodes[target], self.nodes[target]) for target in node.roll_on])
+
+    def _content(self, node: GraphNode, children: NodeChildren) -> list[Any]:
+        if node.kind == SECRET:
+            return [
+                [metadata(child.live or {}).get(key) for key in ("uid", "resourceVersion")] for child in children.items
+            ]
+        rendered = node.is_rolled_as_rendered
+        manifests = (child.rendered if rendered else child.live for child in children.items)
+        return [
+            {key: value for key, value in (manifest or {}).items() if key not in _NOT_CONTENT} for manifest in manifests
+        ]
+
+
+def _repeated_key(answer: Rendered) -> str | None:
+    seen: set[str] = set()
+    for item in answer.items:
+        if item.key in seen:
+            return item.key or "(none)"
+        seen.add(item.key)
+    return None
+
+
+def _under(item: Item, record: CreateRecord) -> Item:
+    """Return the item under its recorded name: it is created once, whatever its name would be now.
+
+    The record does not choose the namespace, since a tenant may be able to write the record.
+    """
+    return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
+
+
+def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
+    """Return why such an object cannot exist, or "" if it can."""
+    given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
+    if given != (node.kind.api_version, node.kind.kind):
+        return f"it is {given[0]} {given[1]} and not {node.kind.api_version} {node.kind.kind}"
+    if not ref.name:
+        return "metadata.name is empty"
+    if node.kind.namespaced and not ref.namespace:
+        return "metadata.namespace is empty, and its owner has none either"
+    if node.policy is ApplyPolicy.ONCE and not _NAME.fullmatch(ref.name):
+        # The name is recorded before the object is created, and is never changed: it must be valid.
+        return f"metadata.name {ref.name!r} is no name of an object: lower case letters, digits, - and . only"
+    return ""

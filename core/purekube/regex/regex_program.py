@@ -1,0 +1,118 @@
+"""The compilation of a pattern's tree to the instructions of an automaton (Thompson's construction)."""
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from purekube.regex.regex_syntax import (
+    Alternatives,
+    Assertion,
+    Characters,
+    Node,
+    PatternError,
+    Ranges,
+    Repeat,
+    Sequence,
+)
+
+_MOST: Final = 5_000
+"""The most instructions of a pattern once its repetitions are written out."""
+
+
+@attrs.frozen
+class Consume:
+    """Consume one character of these ranges, then continue at the next instruction."""
+
+    ranges: Ranges
+
+
+@attrs.frozen
+class Split:
+    """Continue at both places, the first preferred."""
+
+    first: int
+    second: int
+
+
+@attrs.frozen
+class Assert:
+    """Continue at the next instruction if the position is of this kind."""
+
+    kind: str
+
+
+@attrs.frozen
+class Accept:
+    """The pattern has matched."""
+
+
+Instruction: TypeAlias = Consume | Split | Assert | Accept
+
+
+def instructions(node: Node) -> tuple[Instruction, ...]:
+    """Return the program of a pattern, which begins at 0. Raises PatternError if it is too large."""
+    writer = _Writer()
+    writer.write(node)
+    writer.add(Accept())
+    return tuple(writer.code)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.code: list[Instruction] = []
+
+    def add(self, instruction: Instruction) -> int:
+        if len(self.code) >= _MOST:
+            raise PatternError("the pattern is too large once its repetitions are written out", 0)
+        self.code.append(instruction)
+        return len(self.code) - 1
+
+    def write(self, node: Node) -> None:
+        match node:
+            case Characters(ranges):
+                self.add(Consume(ranges))
+            case Assertion(kind):
+                self.add(Assert(kind))
+            case Sequence(parts):
+                for part in parts:
+                    self.write(part)
+            case Alternatives(branches):
+                self._alternatives(branches)
+            case Repeat():
+                self._repeat(node)
+            case _:
+                assert_never(node)
+
+    def _alternatives(self, branches: tuple[Node, ...]) -> None:
+        exits = []
+        for branch in branches[:-1]:
+            split = self.add(Split(0, 0))
+            self.write(branch)
+            exits.append(self.add(Split(0, 0)))
+            self.code[split] = Split(split + 1, len(self.code))
+        self.write(branches[-1])
+        for place in exits:
+            self.code[place] = Split(len(self.code), len(self.code))
+
+    def _repeat(self, node: Repeat) -> None:
+        for _ in range(node.least):
+            self.write(node.body)
+        if node.most is None:
+            self._any_number(node)
+            return
+        exits = []
+        for _ in range(node.most - node.least):
+            exits.append(self.add(Split(0, 0)))
+            self.write(node.body)
+        for place in exits:
+            self.code[place] = self._choice(place + 1, len(self.code), greedy=node.greedy)
+
+    def _any_number(self, node: Repeat) -> None:
+        split = self.add(Split(0, 0))
+        self.write(node.body)
+        self.add(Split(split, split))
+        self.code[split] = self._choice(split + 1, len(self.code), greedy=node.greedy)
+
+    @staticmethod
+    def _choice(into: int, past: int, *, greedy: bool) -> Split:
+        return Split(into, past) if greedy else Split(past, into)

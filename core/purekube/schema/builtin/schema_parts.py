@@ -1,0 +1,136 @@
+"""The parts of built-in kinds' schemas, short to write, and the kind with its document.
+
+`obj` is an object with named fields, `each` gives several fields of one schema, `items` an atomic list, `keyed` a map
+list, `unique` a set, `table` a map of strings to something. `merging` marks a list that only strategic merge patches
+merge.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.schema.objectmeta import OBJECT_META_OPENAPI
+
+
+@attrs.frozen(eq=False)
+class BuiltIn:
+    """A built-in kind. `openapi` holds all fields except apiVersion, kind and metadata."""
+
+    kind: Kind
+    openapi: Mapping[str, Any] = attrs.field(repr=False)
+
+
+OpenApi = Mapping[str, Any]
+
+STRING: Final[OpenApi] = {"type": "string"}
+BYTES: Final[OpenApi] = {"type": "string", "format": "byte"}
+BOOL: Final[OpenApi] = {"type": "boolean"}
+INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
+INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
+TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
+MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
+"""The format of MicroTime; stricter than the schema that a server publishes for it, which is TIME."""
+INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
+QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
+ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def obj(*required: str, **fields: OpenApi) -> OpenApi:
+    """Return an object schema. A trailing underscore in a field's name is dropped (`from_`, `continue_`)."""
+    out: dict[str, Any] = {"type": "object"}
+    if fields:
+        out["properties"] = {name.rstrip("_"): schema for name, schema in fields.items()}
+    if required:
+        out["required"] = list(required)
+    return out
+
+
+def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
+    """Return fields of one schema, named in a text with spaces between them."""
+    return dict.fromkeys(names.split(), schema)
+
+
+def items(schema: OpenApi) -> OpenApi:
+    """Return the schema of an atomic list."""
+    return {"type": "array", "items": schema}
+
+
+def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
+    """Return the schema of a map list with `keys`; `patch_key` is the merge key of strategic patches if it differs."""
+    out: dict[str, Any] = {
+        "type": "array",
+        "items": schema,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
+    }
+    if patch_key:
+        out["x-kubernetes-patch-merge-key"] = patch_key
+    return out
+
+
+def merging(schema: OpenApi, key: str) -> OpenApi:
+    """Return the schema of a list that is atomic for apply and merged by `key` in strategic merge patches."""
+    return {"type": "array", "items": schema, "x-kubernetes-patch-merge-key": key}
+
+
+def unique(schema: OpenApi) -> OpenApi:
+    """Return the schema of a list that is a set."""
+    return {"type": "array", "items": schema, "x-kubernetes-list-type": "set"}
+
+
+def table(schema: OpenApi) -> OpenApi:
+    """Return the schema of a map from any string to `schema`."""
+    return {"type": "object", "additionalProperties": schema}
+
+
+def atomic_object(schema: OpenApi) -> OpenApi:
+    """Return the schema of an atomic object (`x-kubernetes-map-type: atomic`)."""
+    return {**schema, "x-kubernetes-map-type": "atomic"}
+
+
+def defaulted(schema: OpenApi, value: Any) -> OpenApi:
+    """Return `schema` with a default."""
+    return {**schema, "default": value}
+
+
+def choice(*values: str, default: str = "") -> OpenApi:
+    """Return the schema of a string out of a closed set."""
+    out: dict[str, Any] = {"type": "string", "enum": _to_list(values)}
+    return {**out, "default": default} if default else out
+
+
+def _to_list(values: Sequence[str]) -> list[str]:
+    return list(values)
+
+
+STRINGS: Final = items(STRING)
+STRING_MAP: Final = table(STRING)
+
+
+_REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
+
+LABEL_SELECTOR: Final = atomic_object(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))
+NODE_SELECTOR_TERM: Final = atomic_object(obj(matchExpressions=items(_REQUIREMENT), matchFields=items(_REQUIREMENT)))
+LOCAL_REFERENCE: Final = atomic_object(obj(name=STRING))
+OBJECT_REFERENCE: Final = atomic_object(
+    obj(
+        **each(STRING, "apiVersion fieldPath kind name namespace resourceVersion uid"),
+    )
+)
+TYPED_REFERENCE: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
+
+CONDITIONS: Final = keyed(
+    obj(
+        "type",
+        "status",
+        **each(STRING, "type status reason message"),
+        **each(TIME, "lastTransitionTime lastUpdateTime lastProbeTime lastHeartbeatTime"),
+        observedGeneration=INT64,
+    ),
+    "type",
+)
+
+EMBEDDED_META: Final = OBJECT_META_OPENAPI
+"""The metadata of a template inside another object."""
