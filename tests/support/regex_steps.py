@@ -25,7 +25,7 @@ class _Matcher:
         flags = pattern.flags
         self.ascii = flags & re.A
         self.fold, self.dotall, self.multiline = flags & re.I, flags & re.S, flags & re.M
-        self.text = text.lower() if self.fold else text
+        self.text = "".join(map(self._fold, text))
         self.limit, self.steps = limit, 0
         self.groups: dict[int, tuple[int, int]] = {}
 
@@ -152,7 +152,14 @@ class _Matcher:
         return self._is_in(args, char)
 
     def _folded(self, code: int) -> str:
-        return chr(code).lower() if self.fold else chr(code)
+        return self._fold(chr(code))
+
+    def _fold(self, char: str) -> str:
+        """Return one character for all that `re` takes as equal: with IGNORECASE alone U+017F is an s, U+0131 an i."""
+        if not self.fold or (self.ascii and not char.isascii()):
+            return char
+        upper = char.lower()[0].upper()
+        return upper.lower() if len(upper) == 1 else char
 
     def _is_in(self, parts: Any, char: str) -> bool:
         negated, found = False, False

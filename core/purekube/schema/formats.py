@@ -18,8 +18,9 @@ _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", 
 _HOST_LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
 _SHORT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# Go's `\d` and letters are those of ASCII (strfmt's duration.go): without re.ASCII, U+017F would be a second.
 _WORDY_DURATION: Final = re.compile(
-    r"\d+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)", re.IGNORECASE
+    r"\d+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)", re.IGNORECASE | re.ASCII
 )
 
 
