@@ -109,6 +109,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
         self._elapsed = 0.0
+        self._now = start
         self.start = start
         """The wall time at which the loop was created."""
         self._in_threads = 0
@@ -130,7 +131,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def now(self) -> datetime:
         """Return the virtual wall time."""
-        return self.start + timedelta(seconds=self._elapsed)
+        return self._now
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
@@ -154,6 +155,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> None:
         self._elapsed += seconds
+        self._now = self.start + timedelta(seconds=self._elapsed)
 
 
 def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:

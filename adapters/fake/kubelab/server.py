@@ -226,7 +226,7 @@ class ApiServer:
     def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
         """Return the admission webhooks that must agree to a write."""
         configurations = [
-            (index == 0, record.object())
+            (index == 0, record.shared())
             for index, where in enumerate(CONFIGURATIONS)
             for record in self.store.scan(where)
         ]

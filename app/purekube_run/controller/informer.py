@@ -247,7 +247,7 @@ class InformerRunner:
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
         """Return what ended the stream, or the machine's command after an event."""
         with anyio.move_on_after(quiet_limit) as watchdog:
-            armed_at, unyielding = anyio.current_time(), 0
+            armed_at, unyielding = self._clock.monotonic(), 0
             async for event in stream:
                 command = self._step(event)
                 if command is not None:
@@ -256,9 +256,8 @@ class InformerRunner:
                 if unyielding >= _EVENTS_PER_YIELD:
                     await anyio.lowlevel.checkpoint()
                     unyielding = 0
-                if anyio.current_time() - armed_at >= _REARM:
-                    armed_at = anyio.current_time()
-                    watchdog.deadline = armed_at + quiet_limit
+                if (now := self._clock.monotonic()) - armed_at >= _REARM:
+                    armed_at, watchdog.deadline = now, anyio.current_time() + quiet_limit
             return StreamEnded()
         return WentQuiet()
 

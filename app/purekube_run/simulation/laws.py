@@ -155,7 +155,7 @@ class Laws:
         lease = self.world.server.store.get(place_of(LEASE), (self._lease.namespace or "", self._lease.name))
         if lease is None:
             return
-        holder = str(get_path(lease.object(), "spec", "holderIdentity") or "")
+        holder = str(get_path(lease.shared(), "spec", "holderIdentity") or "")
         holds = holder.startswith(f"{write.replica}_")
         self.check("RUN-4", "only the holder of the Lease writes", write.request.ref, holds, f"{holder} holds it")
 
@@ -185,7 +185,7 @@ class Laws:
         if after is None:
             return
         had, has = (
-            NOTE in (get_path(record.object(), "metadata", "annotations") or {}) if record else False
+            NOTE in (get_path(record.shared(), "metadata", "annotations") or {}) if record else False
             for record in (before, after)
         )
         stays = has or not had or self.is_restored_now
@@ -194,7 +194,7 @@ class Laws:
     def _observed(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if before is None or after is None or self.is_restored_now:
             return
-        had, has = (int(get_path(record.object(), "status", "observedGeneration") or 0) for record in (before, after))
+        had, has = (int(get_path(record.shared(), "status", "observedGeneration") or 0) for record in (before, after))
         self.check("REC-7", "observedGeneration does not fall", ref, has >= had, f"{has}")
 
     # --- once faults have stopped ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The laws of jobs, of ApplicationInstances and of what exists for them, at every change (PULL-3, PULL-4)."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -130,7 +130,7 @@ class InstanceLaws:
     def _remembered(self, record: Record) -> _Memory:
         if self._laws.is_restored_now:
             # The past has come back: what was wanted until then is known, and later generations begin again.
-            known, generation = self._memories[record.uid].wishes, int(record.object()["metadata"]["generation"])
+            known, generation = self._memories[record.uid].wishes, int(record.shared()["metadata"]["generation"])
             self._memories[record.uid] = _Memory(wishes={key: wish for key, wish in known.items() if key < generation})
         return self._memories[record.uid]
 
@@ -143,7 +143,7 @@ class InstanceLaws:
             self._jobs.gone(ref)
             return
         memory = self._remembered(after)
-        was, live = memory.live, after.object()
+        was, live = memory.live, after.shared()
         memory.live = live
         version, values = str(get_path(live, "spec", "chart", "version")), get_path(live, "spec", "values", "inline")
         memory.wishes[int(live["metadata"]["generation"])] = version, values or {}
@@ -208,7 +208,7 @@ class InstanceLaws:
 
     def _release(self, ref: ObjectRef, uid: str, after: Record) -> None:
         memory = self._remembered(after)
-        was, live = memory.live, after.object()
+        was, live = memory.live, after.shared()
         memory.live = live
         if was is not None:
             forced = taken_by(labels.FIELD_MANAGER, was, live)
@@ -246,7 +246,10 @@ class InstanceLaws:
 
 def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
     """Return the fields that another manager alone held before a write, and `manager` holds instead after it."""
-    held, now = _holders(before), _holders(after)
+    first, second = _entries(before), _entries(after)
+    if first == second:
+        return set()
+    held, now = _holders(first), _holders(second)
     if set(held) == {manager}:
         return set()
     gained = now.get(manager, set()) - held.get(manager, set())
@@ -258,12 +261,16 @@ _REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
 """Annotations that ask Flux to look again, and that have no owner (REC-14)."""
 
 
-def _holders(live: Manifest) -> dict[str, set[str]]:
-    """Return the fields that each manager holds, without those of the status."""
+def _entries(live: Manifest) -> list[Mapping[str, Any]]:
+    """Return the managedFields without those of the status."""
+    return [entry for entry in metadata(live).get("managedFields") or () if not entry.get("subresource")]
+
+
+def _holders(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the fields that each manager holds."""
     held: dict[str, set[str]] = {}
-    for entry in metadata(live).get("managedFields") or ():
-        if not entry.get("subresource"):
-            held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))
+    for entry in entries:
+        held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))
     return held
 
 

@@ -57,7 +57,7 @@ class OperationLaws:
             if before is not None:
                 self._running.pop(before.uid, None)
             return
-        was, live = self._lives.get(after.uid), after.object()
+        was, live = self._lives.get(after.uid), after.shared()
         self._lives[after.uid] = live
         if was is None or self._laws.is_restored_now or was.get("status") == live.get("status"):
             self._note_running(ref, live)

@@ -57,7 +57,7 @@ class WriteLaws:
         key = (OWN_NAMESPACE, lease_name("vworkspace-operator", shard))
         lease = self._world.server.store.get(place_of(LEASE), key)
         if lease is not None and not self._laws.is_just_restored(write.at):
-            holder = str(get_path(lease.object(), "spec", "holderIdentity") or "")
+            holder = str(get_path(lease.shared(), "spec", "holderIdentity") or "")
             holds = f"{write.replica}_" in holder
             self._laws.check("RUN-4", "only the holder of the Lease writes", request.ref, holds, f"{holder} holds it")
         if request.kind in _OURS and request.subresource == "status":
@@ -83,7 +83,7 @@ class WriteLaws:
             return True
         releases = store.scan(place_of(HELM_RELEASE), request.namespace)
         own = [
-            each.object() for each in releases if each.labels.get(labels.INSTANCE_UID) == owner and not each.deleting
+            each.shared() for each in releases if each.labels.get(labels.INSTANCE_UID) == owner and not each.deleting
         ]
         path = ("chartRef",) if request.kind == OCI_REPOSITORY else ("chart", "spec", "sourceRef")
         return any(get_path(live, "spec", *path, "name") == request.name for live in own)

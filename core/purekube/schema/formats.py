@@ -9,6 +9,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from purekube.apimachinery.durations import is_duration
@@ -30,6 +31,7 @@ def matches_format(name: str, value: str) -> bool:
     return check is None or check(value)
 
 
+@lru_cache(maxsize=1024)
 def is_date_time(value: str) -> bool:
     """Report whether a text is RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
     day, separator, clock = value.lower().partition("t")

@@ -141,6 +141,8 @@ class Schema:
     has_transitions: bool = False
     has_keys: bool = False
     has_embedded: bool = False
+    plain: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _plain(node), takes_self=True))
+    """The type whose values all satisfy the node, so that checks can skip them; None if some do not."""
 
     def child(self, key: str) -> "Schema | None":
         """Return the schema of the member `key` of an object; None if the schema does not describe it."""
@@ -150,6 +152,15 @@ class Schema:
         """Return the schema of a member as server-side apply sees it; None means "field not declared in schema"."""
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
+
+
+_PLAIN_TYPES: Final = {JsonType.STRING: str, JsonType.INTEGER: int, JsonType.BOOLEAN: bool}
+
+
+def _plain(node: Schema) -> type | None:
+    if node.checks is not None or node.format or node.int_or_string:
+        return None
+    return _PLAIN_TYPES.get(node.type)
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)

@@ -83,10 +83,11 @@ def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], old
 def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unknown: list[str], old: Any) -> Any:
     out = value
     before = old if isinstance(old, dict) else {}
+    embedded = schema is not None and schema.embedded
     for key, item in value.items():
-        if schema is not None and schema.embedded and key in _TYPE_META:
+        if embedded and key in _TYPE_META:
             continue
-        child = None if schema is None else schema.child(key)
+        child = None if schema is None else schema.properties.get(key, schema.additional)
         if child is not None:
             if type(item) in _SETTLED:
                 continue

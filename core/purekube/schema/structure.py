@@ -185,7 +185,8 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Status
     if schema.items is not None:
         before = _correlate(schema, old)
         for index, item in enumerate(value):
-            causes += check_structure(schema.items, item, before(item), f"{path}[{index}]")
+            if type(item) is not schema.items.plain:
+                causes += check_structure(schema.items, item, before(item), f"{path}[{index}]")
     checks = schema.checks
     if checks is not None and checks.min_items is not None and len(value) < checks.min_items:
         text = f"{path} in body should have at least {checks.min_items} items"
@@ -210,10 +211,13 @@ def _keys(schema: Schema, item: dict[str, Any]) -> str:
 def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[StatusCause]:
     causes = _count(schema.checks, value, path) if schema.checks else []
     before = old if isinstance(old, dict) else {}
+    properties, additional = schema.properties, schema.additional
     for key, item in value.items():
-        child = schema.child(key)
+        child = properties.get(key, additional)
+        if child is None or type(item) is child.plain:
+            continue
         previous = before.get(key, MISSING)
-        if child is not None and previous is not item:
+        if previous is not item:
             causes += check_structure(child, item, previous, f"{path}.{key}" if path else key)
     for key in schema.required:
         if key not in value:

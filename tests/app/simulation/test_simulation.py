@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from kubelab.model.records import GroupResource, StoredChange
 from purekube_run.simulation.laws import Laws
 from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import Act, Incident, SimulationScript
@@ -42,6 +43,23 @@ def test_every_law_holds_through_all_faults(seed: int) -> None:
     assert outcome.broken == ()
     assert {("REC-6", "nothing is written at rest"), ("REC-1", "every instance converges")} <= outcome.laws
     assert outcome.acts > 0
+
+
+def test_what_the_server_shares_between_readers_is_never_changed() -> None:
+    """SIM-3: the pipeline, watches, simulated controllers and laws read one decoded copy of each stored object."""
+    compared = 0
+
+    def compare(world: SimulatedWorld, laws: Laws) -> None:
+        def is_unchanged(place: GroupResource, change: StoredChange) -> None:
+            nonlocal compared
+            if change.before is not None:
+                assert change.before.shared() == change.before.object()
+                compared += 1
+
+        world.server.store.observe(is_unchanged)
+
+    perform(draw(3, seconds=600, instances=3, replicas=2, faults=tuple(FAULTS)), compare)
+    assert compared > 100
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ class Rbac:
     def _read(self) -> Iterator[_Grant]:
         for plural in ("rolebindings", "clusterrolebindings"):
             for record in self._store.scan((_GROUP, plural)):
-                binding = record.object()
+                binding = record.shared()
                 role = self._role(binding["roleRef"], record.key[0])
                 yield _Grant(binding.get("subjects") or (), record.key[0], role)
 
@@ -148,7 +148,7 @@ class Rbac:
         clusterwide = reference["kind"] == "ClusterRole"
         where = (_GROUP, "clusterroles" if clusterwide else "roles")
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
-        return () if record is None else tuple(record.object().get("rules") or ())
+        return () if record is None else tuple(record.shared().get("rules") or ())
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:

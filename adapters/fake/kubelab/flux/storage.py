@@ -167,13 +167,15 @@ def _hook_from(hook: Mapping[str, Any]) -> ChartHook:
     return ChartHook(hook["name"], hook["kind"], hook.get("manifest", ""), tuple(hook.get("events", ())))
 
 
-_GO_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_GO_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
 
 
 def _go_json(value: Any) -> bytes:
     """Encode as Go's encoding/json: no spaces, keys in the given order, `<`, `>`, `&`, U+2028 and U+2029 escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return "".join(_GO_ESCAPES.get(letter, letter) for letter in text).encode()
+    return text.translate(_GO_ESCAPES).encode()
 
 
 def _present(**fields: Any) -> dict[str, Any]:

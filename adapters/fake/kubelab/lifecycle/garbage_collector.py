@@ -145,7 +145,7 @@ class Collector:
             self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
 
     def _attend(self, hands: ObjectAccess, node: Node, record: Record) -> None:
-        references = record.object()["metadata"]["ownerReferences"]
+        references = record.shared()["metadata"]["ownerReferences"]
         states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
         match decide_dependent(states, record.finalizers, record.uid in self._dependents):
             case DropReferences(uids):
@@ -188,7 +188,7 @@ class Collector:
         for node in dependents:
             record = self._store.get(*node)
             assert record is not None, "the index of dependents follows every write"
-            hands.merge(node, record, _without_owner(record.object()["metadata"]["ownerReferences"], frozenset({uid})))
+            hands.merge(node, record, _without_owner(record.shared()["metadata"]["ownerReferences"], frozenset({uid})))
 
 
 def _without_owner(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:

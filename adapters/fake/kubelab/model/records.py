@@ -1,11 +1,13 @@
 """The records of the store: objects as JSON bytes, and changes as pairs of them.
 
-An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP handler sends the bytes
-unchanged, and the history shares them. A record also has the few facts that selectors, paging and garbage collection
-need of every object, so that they never decode.
+An object is encoded once, when it is written. The HTTP handler sends the bytes unchanged, and the history shares them.
+Clients get copies of their own; what only reads an object (the pipeline, watches, laws) shares one decoded copy. A
+record also has the few facts that selectors, paging and garbage collection need of every object, so that they never
+decode.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -26,6 +28,13 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 encode = _encoder.encode
 decode = _decoder.decode
+
+
+@lru_cache(maxsize=512)
+def decode_shared(raw: bytes) -> Mapping[str, Any]:
+    """Decode an object that readers share and must not change: equal bytes in use give the same object."""
+    manifest: Mapping[str, Any] = decode(raw)
+    return manifest
 
 
 @attrs.frozen(eq=False)
@@ -53,6 +62,10 @@ class Record:
         """Return a private copy of the object."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
+
+    def shared(self) -> Mapping[str, Any]:
+        """Return the object to a reader that does not change it."""
+        return decode_shared(self.raw)
 
 
 def record_of(

@@ -124,8 +124,8 @@ class ServedResource:
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:
-        """Return a private copy of a stored object in this version."""
-        return self.to_served(record.object())
+        """Return a stored object in this version, shared between readers: it must not be changed."""
+        return self.to_served(record.shared())
 
 
 def resource_of(definition: ServedKind, **more: Any) -> ServedResource:

@@ -64,11 +64,15 @@ class DueTimes:
         self._due: dict[ObjectRef, datetime] = {}
         self._intervals: set[ObjectRef] = set()
         self._not_before: dict[ObjectRef, datetime] = {}
+        self._first: datetime | None = None
+        """The least of `_due`, if `_is_known`."""
+        self._is_known = True
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
         """Make the object due at `when`, or earlier if it is already; a held object stays held."""
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
+        self._is_known = False
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
@@ -79,6 +83,7 @@ class DueTimes:
         """Remove the object from the queue; report whether it was in it."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
+        self._is_known = False
         return self._due.pop(ref, None) is not None
 
     drop = take
@@ -89,7 +94,9 @@ class DueTimes:
 
     def first(self) -> datetime | None:
         """Return when the first object is due."""
-        return min(self._due.values(), default=None)
+        if not self._is_known:
+            self._first, self._is_known = min(self._due.values(), default=None), True
+        return self._first
 
     def first_work(self) -> datetime | None:
         """Return when the first object with remaining work is due."""
@@ -98,5 +105,6 @@ class DueTimes:
     def clear(self) -> None:
         """Forget all objects."""
         self._due.clear()
+        self._is_known = False
         self._intervals.clear()
         self._not_before.clear()

@@ -170,6 +170,8 @@ class Simulator(ABC):
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
+        if not self._passes:
+            return due
         busy = (item.until for item in self._passes.values())
         return min((*busy, *(() if due is None else (due,))), default=None)
 

@@ -7,6 +7,7 @@ The grammar and the messages of its errors are kube-apiserver's (`found '=', exp
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, assert_never
 
 import attrs
@@ -100,6 +101,7 @@ _OPERATORS: Final = {
 }
 
 
+@lru_cache(maxsize=256)
 def parse_labels(text: str) -> LabelSelector:
     """Parse a label selector. Raises ApiFailure 400 with kube-apiserver's message."""
     return LabelSelector(tuple(_Parser(text).requirements())) if text.strip() else LabelSelector()

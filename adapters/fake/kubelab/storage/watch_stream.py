@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubelab.model.conversion import for_each
 from kubelab.model.failure import ApiFailure
-from kubelab.model.records import Record, StoredChange, decode, encode, seen
+from kubelab.model.records import Record, StoredChange, decode_shared, encode, seen
 from purekube.ports import WatchEvent, WatchEventType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -100,8 +100,11 @@ class WatchStream:
         return lines
 
     def drain(self) -> list[WatchEvent]:
-        """Return all pending events, decoded. The caller checks `failure` and `ended` afterwards."""
-        return [WatchEvent(kind, decode(raw)) for kind, raw in self.take()]
+        """Return all pending events, decoded. The caller checks `failure` and `ended` afterwards.
+
+        All watches share the objects, which must not be changed.
+        """
+        return [WatchEvent(kind, decode_shared(raw)) for kind, raw in self.take()]
 
     def _add(self, line: "Line | Callable[[], Line | None]") -> None:
         self._pending.append(line)

@@ -84,33 +84,37 @@ def _quoted(text: str) -> str:
 
 
 def read_body(
-    definition: ServedKind, body: Mapping[str, Any], validation: FieldValidation
+    definition: ServedKind,
+    body: Mapping[str, Any],
+    validation: FieldValidation,
+    settled: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
 
-    Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
+    `settled` is an object that was read like this before: parts that `body` shares with it are not read again. Raises
+    400 for metadata of the wrong shape and, under Strict, for unknown fields.
     """
-    manifest, unknown = coerce(definition, body)
+    manifest, unknown = coerce(definition, body, settled)
     texts = tuple(f'unknown field "{path}"' for path in unknown)
     # All unknown fields come in one message, as kube-apiserver's strict decoder collects them.
     if texts and validation is FieldValidation.STRICT:
         raise bad_request(_handling(definition, f"strict decoding error: {', '.join(texts)}"))
-    return completed(definition, manifest), texts if validation is FieldValidation.WARN else ()
+    return completed(definition, manifest, manifest), texts if validation is FieldValidation.WARN else ()
 
 
 def completed(
-    definition: ServedKind, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
+    definition: ServedKind, manifest: Mapping[str, Any], checked: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
     It would fail on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type; custom resources
-    are left to validation. Metadata that is in `live` already is not checked again, nor are the managedFields of an
+    are left to validation. Metadata of the object `checked` is not checked again, nor are the managedFields of an
     update: an apply wrote them.
     """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise _unreadable(definition, "metadata is no object")
-    known = {} if live is None else {**live["metadata"], "managedFields": metadata.get("managedFields")}
+    known = {} if checked is None else {**checked["metadata"], "managedFields": metadata.get("managedFields")}
     fresh = {key: value for key, value in metadata.items() if value is not None and known.get(key) is not value}
     _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
     manifest = apply_defaults(definition.schema, manifest)
@@ -131,11 +135,14 @@ def _unreadable(definition: ServedKind, why: str) -> Exception:
     return bad_request(_handling(definition, f"json: cannot unmarshal: {why}"))
 
 
-def coerce(definition: ServedKind, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def coerce(
+    definition: ServedKind, body: Mapping[str, Any], settled: Mapping[str, Any] | None = None
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return `body` without fields unknown to the kind and without stray nulls, and the unknown paths."""
-    metadata, strange = _metadata(definition, body.get("metadata"))
-    rest, unknown = prune(definition.schema, dict(body))
-    rest = drop_nulls(definition.schema, rest)
+    old = MISSING if settled is None else settled
+    metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})
+    rest, unknown = prune(definition.schema, dict(body), old)
+    rest = drop_nulls(definition.schema, rest, old)
     if metadata is not rest.get("metadata"):
         rest = {**rest, "metadata": metadata}
     return rest, (*strange, *unknown)
@@ -156,13 +163,17 @@ def storage_form(
     return rest if rest["metadata"] is tidied else {**rest, "metadata": tidied}
 
 
-def _metadata(definition: ServedKind, metadata: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _metadata(
+    definition: ServedKind, metadata: Any, settled: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     if metadata is None:
         return {}, ()
     if not isinstance(metadata, dict):
         raise _unreadable(definition, "metadata is no object")
-    known, strange = prune(OBJECT_META, metadata)
-    present = {key: value for key, value in known.items() if value is not None}
+    if metadata is settled:
+        return metadata, ()
+    known, strange = prune(OBJECT_META, metadata, settled)
+    present = {key: value for key, value in known.items() if value is not None and value is not settled.get(key)}
     _require_types(definition, check_structure(OBJECT_META, present, path="metadata"))
     return tidy(known), tuple(f"metadata.{path}" for path in strange)
 

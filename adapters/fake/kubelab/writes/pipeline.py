@@ -93,7 +93,7 @@ def patch(
     if write.subresource == "scale":
         return _scale(definition, live, patched, write)
     raw = require_type(definition, patched)
-    manifest, warnings = _read_patched(definition, raw, write)
+    manifest, warnings = _read_patched(definition, raw, write, live if write.settled else None)
     return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _live_managers(live)))
 
 
@@ -164,13 +164,15 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
         raise internal(error.message) from error
 
 
-def _read_patched(definition: ServedKind, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
+def _read_patched(
+    definition: ServedKind, raw: Manifest, write: WriteRequest, settled: Manifest | None
+) -> tuple[Manifest, tuple[str, ...]]:
     """Read a patched object as `read_body` does, except for the status of errors.
 
     A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
     """
     try:
-        return read_body(definition, raw, write.field_validation)
+        return read_body(definition, raw, write.field_validation, settled)
     except ApiFailure as failure:
         if write.field_validation is not FieldValidation.STRICT and not definition.built_in:
             raise
