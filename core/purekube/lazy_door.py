@@ -6,7 +6,10 @@ from typing import Any
 
 
 def lazy_door(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for `package`; `modules` has the module of each public name (PEP 562)."""
+    """Return `__getattr__` and `__dir__` for `package`, which import each public name on first use (PEP 562).
+
+    `modules` maps each public name to the module that defines it.
+    """
 
     def load(name: str) -> Any:
         if (module := modules.get(name)) is None:

@@ -15,7 +15,10 @@ from purekube.apimachinery.timestamps import exact_time, parse_time
 
 @attrs.frozen
 class DesiredCondition:
-    """A condition as a decision wants it, without times. `observed_generation` None means the current one."""
+    """A condition that a decision wants in the status, without timestamps.
+
+    `observed_generation` None means the object's current generation.
+    """
 
     type: str
     status: ConditionStatus
@@ -35,9 +38,12 @@ class Transition:
 def merge_conditions(
     previous: Sequence[Condition], desired: Iterable[DesiredCondition | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
-    """Return the desired conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
+    """Return the desired conditions with timestamps.
 
-    The result has the order of `desired`; a Condition in it is taken unchanged. Other previous conditions are left out.
+    `lastTransitionTime` is kept where the condition's status is unchanged, and becomes `now` where it changed.
+
+    The result has the order of `desired`; a Condition in it is taken unchanged. Previous conditions of other types are
+    left out.
     """
     before = {condition.type: condition for condition in previous}
     return tuple(
@@ -88,9 +94,9 @@ def _parsed(text: str) -> datetime | None:
 def same_but_times(
     left: Sequence[Condition], right: Sequence[Condition], *, but_messages_of: Container[str] = ()
 ) -> bool:
-    """Compare two sets of conditions without regard to order and times (REC-6).
+    """Report whether two sets of conditions are equal apart from their order and timestamps (REC-6).
 
-    The messages of the types in `but_messages_of` are not compared either.
+    Messages are not compared for the condition types in `but_messages_of`.
     """
     return _facts(left, but_messages_of) == _facts(right, but_messages_of)
 
@@ -98,8 +104,9 @@ def same_but_times(
 def conditions_equal(
     desired: Iterable[DesiredCondition | Condition], conditions: Sequence[Condition], *, generation: int
 ) -> bool:
-    """Report whether `conditions` equal the desired ones, except for their order: `merge_conditions` would change
-    nothing.
+    """Report whether `conditions` already equal the desired ones, in any order.
+
+    If so, `merge_conditions` would change nothing.
     """
     asked = {
         w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in desired

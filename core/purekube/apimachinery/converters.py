@@ -317,12 +317,12 @@ def _with_unstructuring(
 
 
 def strict_converter() -> Converter:
-    """Return a converter like `STRICT` of its own, for a room whose fields have hooks of their own."""
+    """Return a new converter configured like `STRICT`, to which the caller may add hooks for its own field types."""
     return _converter(detailed=True, strict=True)
 
 
 def reporting_converter() -> Converter:
-    """Return a converter of its own that reads like `FAST` and also writes numbers that are 0 by default."""
+    """Return a new converter that reads like `FAST`, but also writes numbers that equal a default of 0."""
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 
 

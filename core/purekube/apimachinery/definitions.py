@@ -35,9 +35,10 @@ _STEP: Final = re.compile(r"""\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?""")
 
 
 def text_at(manifest: Manifest, json_path: str) -> str:
-    """Return the text that `kubectl get` shows in this column for an object; empty if it has no such field.
+    """Return the text that `kubectl get` shows for an object in the column with this JSON path.
 
-    Only paths of fields, and of fields of one condition, are supported; our columns have no others.
+    The text is empty if the object has no such field. Only paths of fields, and of fields of one condition, are
+    supported, because our columns have no others.
     """
     value: Any = manifest
     for field, condition_type in _STEP.findall(json_path):
@@ -58,7 +59,9 @@ AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 @attrs.frozen
 class Definition:
-    """A kind with one served version. `rules` holds the `x-kubernetes-validations` of whole objects, if any."""
+    """The content of a CustomResourceDefinition with one served version. `rules` holds the `x-kubernetes-validations`
+    of whole objects, if any.
+    """
 
     kind: Kind
     description: str

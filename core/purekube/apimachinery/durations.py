@@ -45,7 +45,10 @@ def nanoseconds_of(text: str) -> int | None:
 
 
 def seconds_of(text: str, otherwise: float | None = None) -> float:
-    """Return the seconds of a Go duration; `otherwise` for other texts. Raises ValueError without it."""
+    """Return the seconds of a Go duration, or `otherwise` for a text that is not one.
+
+    Raises ValueError for such a text if `otherwise` is None.
+    """
     nanos = nanoseconds_of(text)
     if nanos is None and otherwise is None:
         raise ValueError(f"not a duration: {text!r}")
@@ -53,9 +56,9 @@ def seconds_of(text: str, otherwise: float | None = None) -> float:
 
 
 def seconds_with_days(text: str) -> int:
-    """Return the seconds in a duration with days, such as `30d`, `720h` or `1d12h`; Go's durations have no days.
+    """Return the seconds in a duration such as `30d`, `720h` or `1d12h`. Go's own durations have no days.
 
-    Raises ValueError for other texts, for zero, and beyond a century.
+    Raises ValueError for other texts, for zero, and for more than a century.
     """
     match = _DAYS.fullmatch(text)
     if match is None or not text:
@@ -83,7 +86,7 @@ def go_duration(seconds: float) -> str:
 
 
 def human_duration(span: timedelta) -> str:
-    """Format a span in at most two units, as Kubernetes prints ages: the shorter the span, the more exact."""
+    """Format a span in at most two units, as Kubernetes prints ages: seconds appear only in short spans."""
     seconds = int(span.total_seconds())
     if seconds < -1:
         return "<invalid>"

@@ -15,11 +15,11 @@ from purekube.apimachinery.formats import FORMS, Form
 
 @attrs.frozen
 class CelRule:
-    """One `x-kubernetes-validations` entry, and the same rule for the admission checks (RES-6).
+    """A rule for a field, evaluated as CEL by the API server and in Python by our own admission checks (RES-6).
 
-    `holds(value, old)` judges attrs values as `rule` judges JSON; `old` is None except for a transition rule, which
-    mentions `oldSelf` and is evaluated only if there was a value before. `field_path` (`.chart`) is the field to blame,
-    below the object that has the rule.
+    `rule` is the CEL text, an entry of `x-kubernetes-validations`. `holds(value, old)` is the same rule for attrs
+    values. A transition rule mentions `oldSelf` and is evaluated only if a previous value exists; for other rules `old`
+    is None. `field_path` (such as `.chart`) is the invalid field, relative to the object that carries the rule.
     """
 
     rule: str
@@ -35,15 +35,17 @@ class CelRule:
         return "oldSelf" in self.rule
 
     def refusal(self, value: Any) -> str:
-        """Return the message for this very `value`. The API server gives `message` for every value."""
+        """Return the message that refuses this particular `value`. The API server gives the same `message` for all
+        values.
+        """
         return self.message if self.message_of is None else self.message_of(value)
 
 
 def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
-    """Return the rule that a text has a form. Its message describes the form in words instead of showing the pattern.
+    """Return the rule that a text must have a form, such as that of a DNS name.
 
-    `form` is a form, or the pattern of one of `FORMS`. `of` is the field for a rule on the whole object: the API server
-    then repeats no value.
+    The message describes the form in words instead of showing the pattern. `form` is a form, or the pattern of one of
+    `FORMS`. `of` names the field if the rule is on the whole object; the API server then does not repeat the value.
     """
     known = form if isinstance(form, Form) else FORMS[form]
     known = attrs.evolve(known, example=example) if example else known
@@ -58,7 +60,7 @@ def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
 
 
 def immutable() -> CelRule:
-    """Return the rule that the field never changes after it was set."""
+    """Return the rule that the field may not change once it is set."""
     return CelRule("self == oldSelf", "is immutable", holds=lambda new, old: bool(new == old))
 
 
@@ -98,7 +100,7 @@ def observed_generation_field() -> Any:
 
 
 def observed_request_field() -> Any:
-    """Return the field `observedRequest` of a status: requests need not move the generation (PULL-3)."""
+    """Return the field `observedRequest` of a status. A request may arrive without a new generation (PULL-3)."""
     return schema_field(
         "Stands for the last request that the status was decided with: the job's key and the retry it asks for.",
         default=None,
@@ -107,6 +109,6 @@ def observed_request_field() -> Any:
 
 
 def conditions_field() -> Any:
-    """Return the field `conditions` of a status: one of each type (RES-4)."""
+    """Return the field `conditions` of a status: a list that is keyed by the condition's type (RES-4)."""
     schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return schema_field("Conditions by type.", default=(), schema=schema)

@@ -17,10 +17,10 @@ _LONGEST_QUOTED: Final = 64
 
 @attrs.frozen
 class Form:
-    """A form of texts, with the message for a text that does not have it.
+    """The required form of a text: a pattern, and the message for a text that does not match it.
 
-    `words` continue a sentence that begins with "must"; `example` has the form. `is_told`: the message may repeat the
-    text.
+    `words` continue a sentence that begins with "must"; `example` matches the pattern. `is_told` says whether the
+    message may repeat the refused text.
     """
 
     pattern: str
@@ -30,11 +30,11 @@ class Form:
 
     @property
     def message(self) -> str:
-        """The message for any text without this form."""
+        """The message for any text that does not have this form."""
         return f"must {self.words}, such as {self.example}"
 
     def refusal(self, text: str) -> str:
-        """Return the message for this very text."""
+        """Return the message that refuses this particular text, quoting it if `is_told`."""
         return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
 
     def fits(self, text: str) -> bool:

@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 @attrs.frozen(order=True, cache_hash=True)
 class Kind:
-    """A resource type, with the facts that discovery has on a kind.
+    """A resource type, with the facts that API discovery returns about it.
 
     `group` is empty for the core group; `plural` is the path segment (`helmreleases`).
     """
@@ -86,7 +86,10 @@ def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
 
 
 def content_hash(value: Json) -> str:
-    """Return the first 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON.
+
+    This is the value of the annotation `vworkspace.io/applied-hash` (PH-2).
+    """
     return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
 
 
@@ -114,10 +117,10 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
-    """Return `manifest` for an apply to exactly this copy of the object, or to none at all (RUN-4).
+    """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that copy (RUN-4).
 
-    The server refuses it as Stale if the object is another one, has changed, or exists although `live` is None: an
-    apply with a resourceVersion creates what is absent (S-10), and no object has the first one.
+    The server refuses the apply as Stale if the object was replaced or has changed. Without `live` the apply can only
+    create: it carries a resourceVersion that no object has, which the server ignores if the object is absent (S-10).
     """
     meta = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
     pinned = {name: meta[name] for name in ("uid", "resourceVersion") if name in meta}
@@ -152,7 +155,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def same_json(first: Json, second: Json) -> bool:
-    """Report whether two JSON values are equal, whatever the order of keys and the spelling of numbers."""
+    """Report whether two JSON values are equal, regardless of key order and of how numbers are written."""
     # A stack instead of recursion: free objects may be nested as deep as the API server permits. It has one entry per
     # level at most, because the garbage collector visits each.
     stack: list[Iterator[tuple[Json, Json]]] = [iter(((first, second),))]

@@ -50,8 +50,8 @@ class ConditionStatus(StrEnum):
 class Condition:
     """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`.
 
-    `reason_transition_time` is set where that does not show when this status and reason began: after a change of the
-    reason alone, and after two changes within a second.
+    `reason_transition_time` says when the present status and reason began. It is set only where `last_transition_time`
+    does not show this: after a change of the reason alone, or after two changes within a second.
     """
 
     type: str = schema_field("Type of condition in CamelCase.", schema={"maxLength": 316})
@@ -72,7 +72,9 @@ class Condition:
 
 
 def condition_json(condition: Condition) -> dict[str, Any]:
-    """Return the condition as in an apply configuration: whole, so that equal statuses are equal JSON."""
+    """Return the condition as JSON for an apply configuration. Every field is present, so equal statuses are equal
+    JSON.
+    """
     body = {
         "type": str(condition.type),
         "status": str(condition.status),
@@ -119,11 +121,11 @@ APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether the object is annotated to lose its finalizer without an uninstall (RES-5)."""
+    """Report whether an annotation requests that the finalizer is removed without an uninstall (RES-5)."""
     return meta.annotations.get(ABANDON) == "true"
 
 
 def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
-    """Return the comma-separated names in an annotation by which an object consents to being used."""
+    """Return the comma-separated names in an annotation, by which an object allows others to use it."""
     text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()

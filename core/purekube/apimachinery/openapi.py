@@ -30,10 +30,11 @@ class SchemaTypeError(TypeError):
 
 
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:
-    """Return the OpenAPI schema of an attrs class; the class's docstring becomes the description.
+    """Return the OpenAPI schema of an attrs class. The class's docstring becomes the description.
 
-    Defaults are written into the schema for fields with `publish_default`; with `every_default`, for each field whose
+    The schema has a `default` for fields with `publish_default`. With `every_default` it has one for each field whose
     default is a non-empty text, a number or a boolean.
+
     Raises SchemaTypeError with the path of a field whose type has no schema.
     """
     return _Generator(every_default).object(cls, cls.__name__, ())

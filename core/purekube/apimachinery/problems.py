@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Place:
-    """A line and column, counted from 1, of a file, and the path of the field; 0 and empty if unknown."""
+    """A position in a file, and the path of the field there. `line` and `column` count from 1; 0 means unknown."""
 
     path: str = ""
     file: str = ""
@@ -22,18 +22,18 @@ class Place:
 
 
 class Places(Protocol):
-    """The places of a document's fields."""
+    """A lookup of the positions at which a document's fields are written."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`, or of the character at `offset` in its text."""
+        """Return the position of the field at `path`, or of the character at `offset` in its text."""
         ...
 
 
 class NoPlaces:
-    """Places for a document that was in no file."""
+    """The lookup for a document that was not read from a file, so that no line is known."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return a place with the path alone."""
+        """Return a position that has only the path."""
         return Place(path)
 
 
@@ -46,7 +46,7 @@ _LONGEST_STEP: Final = 64
 
 @attrs.frozen(order=True)
 class Problem:
-    """One problem. `path` is in the field's own notation: `spec.endpoints[0].url`."""
+    """One problem of an object. `path` is written as the API server writes it: `spec.endpoints[0].url`."""
 
     path: str
     message: str
@@ -56,7 +56,7 @@ class Problem:
 
 
 class ValidationProblems(ValueError):
-    """An object that cannot be read as its kind. `problems` are sorted by path."""
+    """The error for an object that cannot be read as its kind. `problems` are sorted by path."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = first_of(problems)
@@ -67,12 +67,15 @@ class ValidationProblems(ValueError):
 
 
 def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return the first `MOST_PROBLEMS` problems in the order of their paths, each once."""
+    """Return at most `MOST_PROBLEMS` distinct problems, sorted by path."""
     return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
 
 
 def join(path: str, name: str) -> str:
-    """Return the path of the field `name` under `path`; cut a long name, put one with dots or quotes into brackets."""
+    """Return the path of the field `name` under `path`.
+
+    A long name is cut, and a name with dots or quotes is written in brackets.
+    """
     if len(name) > _LONGEST_STEP:
         name = name[: _LONGEST_STEP - 1] + "…"
     if not name or any(character in name for character in ".[]\"' \n"):

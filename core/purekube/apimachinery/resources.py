@@ -113,5 +113,5 @@ SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
 
 
 def service_account_user(namespace: str | None, name: str) -> str:
-    """Return the user name with which the API server knows a ServiceAccount."""
+    """Return the user name under which the API server authenticates a ServiceAccount."""
     return f"{SERVICE_ACCOUNT_USERS}{namespace}:{name}"

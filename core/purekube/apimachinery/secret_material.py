@@ -68,9 +68,10 @@ LONGEST_MESSAGE = 1024
 
 
 def is_secret_key(key: str) -> bool:
-    """Report whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
+    """Report whether `key` names secret material, such as `DB_PASSWORD`.
 
-    A key that holds the name of a Secret (`existingSecret…`) is not one, whatever it ends in.
+    Case, hyphens and alphabet make no difference. A key that holds the name of a Secret (`existingSecret…`) is not
+    secret, whatever its ending.
     """
     if key[-1:].isascii() and key[-1:] not in _LAST:
         return False
@@ -166,7 +167,8 @@ def without_user(url: str) -> str:
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
     """Return `text` cut to at most `longest` bytes of UTF-8, and redacted (RUN-11).
 
-    It is cut, redacted and cut again; a word that the first cut split is hidden if it may be the start of a secret.
+    The text is cut before and after redaction. If the first cut splits a word that may be the start of a secret, that
+    word is hidden.
     """
     if len(text) > 4 * longest:
         text = _cut(text, 4 * longest)
@@ -273,10 +275,10 @@ _LONGEST_REMEMBERED = 512
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Return a message that may be shown: redacted, and cut at `longest` bytes of UTF-8.
+    """Return a message that is safe to show: redacted, and cut at `longest` bytes of UTF-8.
 
-    Short results are cached, since Flux repeats its messages and redaction takes most of the time of a settled
-    decision.
+    Results for short messages are cached, because Flux repeats its messages and redaction takes most of the time of a
+    decision that changes nothing.
     """
     return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
 

@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 def structure(cls: type[T], value: Any) -> T:
-    """Read `value` (JSON) as an instance of `cls`; skip unknown fields, treat null as absent.
+    """Read `value` (JSON) as an instance of `cls`. Unknown fields are skipped, and null counts as absent.
 
-    Raises ValidationProblems with every problem if it does not fit. Free objects may be shared with `value`, and with
-    other results.
+    Raises ValidationProblems with every problem if it does not fit. Fields that accept any JSON are shared with `value`
+    and with other results, not copied.
     """
     try:
         return FAST.structure(value, cls)
@@ -33,9 +33,9 @@ def structure(cls: type[T], value: Any) -> T:
 
 
 def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
-    """Read `value` as `cls` with a converter that collects failures instead of stopping at the first.
+    """Read `value` as `cls` with a converter that collects all failures instead of stopping at the first.
 
-    Raises ValidationProblems with them.
+    Raises ValidationProblems with all of them.
     """
     try:
         return converter.structure(value, cls)
@@ -45,9 +45,9 @@ def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return the JSON of an attrs value: camelCase, without nulls and empties where absence means the same.
+    """Return the JSON of an attrs value in camelCase. Nulls and empty values are left out where absence means the same.
 
-    Free objects are shared with `value`, not copied.
+    Fields that accept any JSON are shared with `value`, not copied.
     """
     body: dict[str, Any] = FAST.unstructure(value)
     return body

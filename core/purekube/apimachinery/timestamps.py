@@ -20,14 +20,15 @@ def microtime(instant: datetime) -> str:
 
 
 def exact_time(instant: datetime) -> str:
-    """Format a time exactly: with its microseconds, unless there are none. `instant` has a time zone."""
+    """Format a time with its microseconds, or in whole seconds if it has none. `instant` has a time zone."""
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
-    """Return the later of our clock and the control plane's, which is `skew` ahead by an unsigned header (PULL-12).
+    """Return the later of our clock and the control plane's clock (PULL-12).
 
-    So anything with an expiry has expired as soon as either clock has passed it.
+    `skew` is how far the control plane is ahead, measured from an unsigned header. Anything with an expiry therefore
+    expires as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 
@@ -38,9 +39,9 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @attrs.frozen
 class Instant:
-    """One point in time on both clocks: `wall` to show it, `seconds` (monotonic) to measure from it.
+    """One point in time on two clocks: `wall` is for display, `seconds` (monotonic) for measuring intervals.
 
-    The wall clock may be stepped by a day; the length of an interval must not depend on that.
+    The wall clock may be set forward or back by a day, and no interval may change its length because of that.
     """
 
     wall: datetime
@@ -66,7 +67,7 @@ def parse_time(text: str) -> datetime:
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:
-    """Return `instant + by`, limited to the range of datetime: an absurd time from a peer must not raise (PULL-7)."""
+    """Return `instant + by`, limited to the range of datetime. An absurd time from a peer must not raise (PULL-7)."""
     try:
         return instant + by
     except OverflowError:

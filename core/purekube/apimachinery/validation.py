@@ -35,7 +35,10 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Return the problems of an attrs `value` by the schema of its class; transition rules compare it with `old`."""
+    """Return the problems that an attrs `value` has under the schema of its class.
+
+    Transition rules compare it with `old`, the previous value.
+    """
     problems: list[Problem] = []
     _check(value, old, path, problems)
     return iter(problems)
@@ -52,9 +55,9 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems of every readable part of `body` (JSON); for bodies that cannot be read as `cls` as a whole.
+    """Yield the problems of every readable part of `body` (JSON) that cannot be read as `cls` as a whole.
 
-    So a wrong type in one field does not hide the problems of the others.
+    A wrong type in one field thus does not hide the problems of the others.
     """
     types = {camel(field.name): field.type for field in attrs.fields(cls)}
     for field in _PLANS[cls].fields:
@@ -159,7 +162,7 @@ def _field(field: "attrs.Attribute[Any]") -> _Field:
 
 
 def violations(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the messages for the validating keywords of `schema` that `value` breaks; other keywords are ignored."""
+    """Yield a message for each validating keyword of `schema` that `value` breaks. Other keywords are ignored."""
     for test in _tests(schema):
         if (message := test(value)) is not None:
             yield message

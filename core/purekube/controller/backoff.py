@@ -14,9 +14,9 @@ from purekube.apimachinery.timestamps import shifted
 class Backoff:
     """Delays between `base` and `cap` seconds, doubling with every attempt.
 
-    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in [0, 1) chooses
-    where, and 1 gives all of it. So the first attempt waits between `base` and twice `base`, and even at the cap
-    clients that failed together come back at different times.
+    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds. `jitter` in [0, 1) chooses
+    the point in that range; 1 gives its end. The first attempt thus waits between `base` and twice `base`, and even at
+    the cap, clients that failed together come back at different times.
     """
 
     base: float = 1.0
@@ -31,15 +31,14 @@ class Backoff:
     def full_jitter(self, attempt: int, jitter: float) -> float:
         """Return a delay after the failure numbered `attempt`, below `base * 2**(attempt - 1)` and within the bounds.
 
-        The range goes on doubling beyond `cap`, up to a thousand times `base`, and only the result is cut at `cap`.
-        Clients that have failed for long thus spread out evenly, where a range that stops at `cap` would make them
-        bunch at its start.
+        The range keeps doubling beyond `cap`, up to a thousand times `base`; only the result is cut at `cap`. Clients
+        that have failed for long thus spread out evenly. If the range stopped at `cap`, they would bunch at its start.
         """
         return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
 
 def jitter_of(key: object, attempt: int) -> float:
-    """Return a number in [0, 1) that depends on nothing but the arguments: equal in every process and run."""
+    """Return a number in [0, 1) derived from the arguments alone, so that it is equal in every process and run."""
     digest = hashlib.blake2b(f"{key}#{attempt}".encode(), digest_size=6).digest()
     return int.from_bytes(digest) / 2**48
 
@@ -50,7 +49,7 @@ LONGEST_RETRY: Final = 60.0
 
 @attrs.frozen
 class Tick:
-    """Time passed."""
+    """An event that says only that time has passed."""
 
 
 class LogLevel(StrEnum):
@@ -77,13 +76,15 @@ class LogNote:
 
 @attrs.frozen
 class Retry:
-    """The consecutive failures of a step, and when it is tried again; `at` is None while no retry is pending."""
+    """The number of consecutive failures of a step, and the time of its next try (`at`, None if no retry is
+    pending).
+    """
 
     failures: int = 0
     at: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether the step is to be tried again now."""
+        """Report whether the time of the next try has come."""
         return self.at is not None and self.at <= now
 
     def failed(self, seconds: float, now: datetime) -> "Retry":
@@ -91,5 +92,5 @@ class Retry:
         return Retry(self.failures + 1, shifted(now, timedelta(seconds=seconds)))
 
     def started(self) -> "Retry":
-        """Return the state while a try is under way: none is pending, the failures still count."""
+        """Return the state while a try is under way. No retry is pending, and the failure count stays."""
         return Retry(self.failures)

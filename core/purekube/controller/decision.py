@@ -34,10 +34,11 @@ class RequeuePace(Enum):
 
 @attrs.frozen
 class Requeue:
-    """The time of an object's next reconcile, in addition to watch events.
+    """The time of an object's next reconcile, if no watch event triggers one earlier.
 
-    `after`: at the latest in this many seconds, whatever the backoff is (OPS-12); None for no such limit. It is ignored
-    where the copy was overtaken. `not_before`: the server demanded this many seconds without a request.
+    `after` is an upper limit in seconds that applies whatever the backoff is (OPS-12), or None for no limit. It is
+    ignored if the write was refused because the object had changed. `not_before` is a number of seconds in which the
+    server demanded no request.
     """
 
     pace: RequeuePace = RequeuePace.NONE
@@ -52,11 +53,13 @@ class Requeue:
 
     @classmethod
     def at_latest(cls, seconds: float | None) -> "Requeue":
-        """Return a requeue after `seconds` at the latest, which counts as no failure; no requeue for None."""
+        """Return a requeue after at most `seconds`, which does not count as a failure. None gives no requeue."""
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
-        """Return the same requeue, with `seconds` as its latest time; None changes nothing."""
+        """Return the same requeue with `seconds` as an upper limit, unless its limit is earlier. None
+        changes nothing.
+        """
         if seconds is None or (self.after is not None and self.after <= seconds):
             return self
         return attrs.evolve(self, after=seconds)
@@ -70,7 +73,7 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 
 
 def requeue_for(error: OperatorError | None) -> Requeue:
-    """Return the requeue for an error of the port. An error that only other content can fix is not retried."""
+    """Return the requeue for an error of the port. An error that only a change of the object can fix is not retried."""
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
             return Requeue.NO
@@ -92,8 +95,7 @@ ALPHANUMERIC: Final = string.ascii_letters + string.digits
 class Failure:
     """A write that the API server refused.
 
-    `live` is the object with its managedFields, if it could be read; `wanted` is the manifest that should have been
-    applied.
+    `live` is the object with its managedFields, if it could be read. `wanted` is the manifest that was refused.
     """
 
     ref: ObjectRef
@@ -105,13 +107,13 @@ class Failure:
 
 @attrs.frozen
 class Snapshot:
-    """The observed state on which a decision about a source is made.
+    """The observed state on which a decision about a source (the reconciled object) is made.
 
     `objects` holds the existing downstream objects: every object whose name the source requires, and every object of a
     downstream kind that carries the source's uid. Their order has no meaning. `failures` are refused writes of an
-    earlier decision in the same pass. `hidden_kinds` are kinds of an earlier definition that may not be listed, each
-    with the missing right: their objects are unknown. `peers` are other namespaces that admit objects from the source's
-    namespace.
+    earlier decision in the same pass. `hidden_kinds` maps each kind of an earlier definition that may not be listed to
+    the missing right; objects of these kinds are unknown. `peers` are other namespaces that admit objects from the
+    source's namespace.
     """
 
     namespace: Manifest | None = None
@@ -123,7 +125,9 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """A change of our finalizer on the source: added before everything else, removed after everything else."""
+    """A change of our finalizer on the reconciled object. It is added before all other writes and removed
+    after them.
+    """
 
     ADD = "add"
     REMOVE = "remove"
@@ -131,9 +135,9 @@ class Finalizer(Enum):
 
 @attrs.frozen
 class Apply:
-    """One server-side apply of a whole downstream manifest. `force` only overrides our own older entry (REC-6).
+    """One server-side apply of a whole downstream manifest. `force` may only override our own older entry (REC-6).
 
-    `after` are objects that the manifest refers to: if the apply of one of them is refused, this apply is skipped.
+    `after` lists objects that the manifest refers to. If the apply of one of them is refused, this apply is skipped.
     """
 
     kind: Kind
@@ -188,7 +192,7 @@ class Fill:
 class Create:
     """A POST of an object that must be made at most once; an apply would make it again after its removal (OPS-1).
 
-    `fill` are drawn when it is sent; `after` as in `Apply`.
+    The random texts for `fill` are drawn when the request is sent. `after` has the same meaning as in `Apply`.
     """
 
     kind: Kind
@@ -222,18 +226,19 @@ class Delete:
 
 @attrs.frozen
 class Decision:
-    """Effects as data. If all are empty and `status` is None, there is nothing to do (REC-6).
+    """The writes that a decision requires, as data. An empty decision without `status` means nothing to do (REC-6).
 
-    `rehearsals` are applies sent as a dry run before anything is written; if one is refused, nothing is written.
-    `status` is the whole status to apply, or None when the present one is equal. `transitions` and `events` follow from
-    changed conditions and count only once the status is written. `annotations` are changes to the source's own
-    annotations, written together with the finalizer before anything downstream; None removes one. With
-    `only_if_current` the source is read again before anything is written downstream, so that a decision from an old
-    copy writes nothing. `status_may_wait`: the status reports only that something has begun, and may wait this many
-    seconds after the writes downstream while other keys need the API server. `awaits` are objects of other owners that
-    block progress: a change of one of them must wake the source, and no cache shows them. `account` is the
-    ServiceAccount that everything downstream is written as; without it, and of the source, it is the operator itself.
-    `row` names the row of the table that decided, for people only: decisions that differ in nothing else are equal.
+    `source` below is the reconciled object, `downstream` are the objects made for it. `dry_runs` are applies sent as a
+    dry run before anything is written; if one is refused, nothing is written. `status` is the whole status to apply, or
+    None if the present one is equal. `transitions` and `events` follow from changed conditions and count only once the
+    status is written. `annotations` are changes to the source's annotations (None removes one); they are written
+    together with the finalizer, before anything downstream. With `only_if_current` the source is read again before
+    anything is written downstream, so that a decision from an old copy writes nothing. `status_may_wait` is set when
+    the status reports only that something has begun: it is the number of seconds for which the status may be delayed
+    while other keys need the API server. `awaits` are other owners' objects that block progress and that no cache
+    shows; a change of one of them must wake the source. `account` is the ServiceAccount as which everything downstream
+    is written; if it is None, and for the source always, the operator writes as itself. `row` names the row of the
+    decision table, for people only: decisions that differ in nothing else are equal.
     """
 
     finalizer: Finalizer | None = None
@@ -255,7 +260,7 @@ class Decision:
 
     @property
     def writes_downstream(self) -> bool:
-        """True if anything except the status is to be written."""
+        """True if the decision writes anything except the status."""
         return bool(self.finalizer or self.annotations or self.patches or self.applies or self.creates or self.deletes)
 
     @property

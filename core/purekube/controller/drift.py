@@ -16,12 +16,17 @@ from purekube.schema.node import MISSING, ListType, Schema
 
 @attrs.frozen
 class DriftBySchema:
-    """A comparison that knows how the server stores an object: its schema and the empty fields that it drops."""
+    """A comparison of desired with live objects that allows for what the API server changes when it stores an object.
+
+    The schema says which lists are keyed, and whether the server drops empty fields.
+    """
 
     drops_empty: bool
 
     def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
-        """Report whether a field of `desired` is in `live`, as the server would store it."""
+        """Report whether the desired value of the field `key` is already in `live`, in the form that the
+        server stores.
+        """
         if key not in live:
             # A null requests nothing. An empty value requests nothing if the server drops empty fields.
             return desired is None or (self.drops_empty and not desired)
@@ -34,7 +39,7 @@ class DriftBySchema:
         return self.covers(there, desired, schema)
 
     def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
-        """Report whether a value of `desired` is in `live`, as the server would store it."""
+        """Report whether a desired value is already in the `live` value, in the form that the server stores."""
         if isinstance(desired, dict):
             return isinstance(live, dict) and self._covers_fields(live, desired, schema)
         if isinstance(desired, list):
@@ -102,9 +107,9 @@ def needs_apply(
 ) -> bool:
     """Report whether applying `desired` over `live` would change anything.
 
-    `schema`, of the whole object, says which lists are keyed, so that items of others in them are ignored, and which
-    texts are quantities. `drops_empty`: the server leaves out empty fields (false, 0, empty), as it does for built-in
-    kinds; their absence is then no difference. `encoded` holds fields of `desired` as canonical JSON, as far as the
+    `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that other managers'
+    items in them are ignored. With `drops_empty` an absent field equals an empty one (false, 0, empty), because the
+    server leaves these out of built-in kinds. `encoded` holds fields of `desired` as canonical JSON, as far as the
     caller has them.
     """
     if live is None:

@@ -33,7 +33,10 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
 
 
 def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, first: datetime) -> dict[str, Any]:
-    """Build the manifest of an Event that occurred once at `first`; its note fits. `instance` names the process."""
+    """Return the manifest of an Event that occurred once at `first`. `instance` names the reporting process.
+
+    The event's note must already be short enough.
+    """
     about = event.regarding
     regarding = {"apiVersion": about.kind.api_version, "kind": about.kind.kind, "name": about.name}
     if about.namespace:
@@ -67,7 +70,9 @@ def note_of(text: str) -> str:
 
 
 class Once:
-    """The last message of each subject, for at most `most` subjects."""
+    """A memory of the last message about each subject, so that each message is logged once. It holds `most`
+    subjects.
+    """
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
@@ -95,7 +100,7 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The treatment of an observed event."""
+    """The result of observing an event."""
 
     NEW = "created"
     REPEATED = "repeated"
@@ -163,9 +168,9 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 
 
 class EventSeries:
-    """The observed Events, with the state from which the next write is chosen.
+    """A buffer of Kubernetes Events that merges repeats into series and chooses the next write.
 
-    `instance` names the process in each Event; `waiting` limits the Events that are due.
+    `instance` names the process in each Event. At most `waiting` Events may wait to be written.
     """
 
     def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
@@ -182,11 +187,13 @@ class EventSeries:
 
     @property
     def objects(self) -> int:
-        """The number of objects whose writes are counted."""
+        """The number of objects whose rate of writes is tracked."""
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Count an event towards its series, or prepare a new one. DROPPED: the event will not be written."""
+        """Count an event towards its series, or start a new series. DROPPED means that the event will not
+        be written.
+        """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
         series = self._series.get(event)
@@ -211,10 +218,10 @@ class EventSeries:
         return len(self._due)
 
     def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
-        """Return the next write among events that have waited for `waited`; None if none is possible now.
+        """Return the next write among events that have waited for at least `waited`; None if none is possible now.
 
-        A new warning does not wait: it may be the last message of a process that is about to be killed. The caller must
-        report the result with `wrote` or `failed`.
+        A new warning does not wait, since it may be the last message of a process that is about to be killed. The
+        caller must report the result with `wrote` or `failed`.
         """
         for event, since in self._due.items():
             series = self._series[event]
@@ -237,9 +244,10 @@ class EventSeries:
             self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
-        """Record that the server refused the write. `gone`: the Event no longer exists; its next repeat is a new one.
+        """Record that the server refused the write.
 
-        DROPPED: an Event that could not be created is given up; its next repeat is a new one too.
+        `gone` means that the Event no longer exists, so its next repeat becomes a new Event. DROPPED means that an
+        Event could not be created and is given up; its next repeat also becomes a new Event.
         """
         series = self._ended(write)
         series.asked = 0
@@ -254,7 +262,7 @@ class EventSeries:
         return Observed.REPEATED
 
     def next_look(self, now: datetime) -> timedelta | None:
-        """Return how long until `take` may return a write again; None if no Event waits."""
+        """Return the time until `take` may return a write again; None if no Event waits."""
         waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
         return min(waits, default=None)
 

@@ -24,7 +24,7 @@ OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
 
 
 class StructuredObject(Protocol):
-    """An object of the reconciled kind, structured."""
+    """An object of the reconciled kind as an attrs value, with its metadata."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -36,13 +36,13 @@ V = TypeVar("V", bound=Snapshot)
 
 @attrs.frozen
 class PassRules(Generic[S, V]):
-    """The decision of one kind, with how its manifests are read and the names under which it writes.
+    """The rules of a reconcile pass for one kind: how to read its objects, decide, and write.
 
-    `manager` is the field manager of all writes; `finalizer` is what a `Finalizer` effect adds or removes.
-    `idempotent`: by the law of this kind, a decision on everything that it has just written is empty (REC-6). `rounds`
-    limits the decisions in one pass. `looks_up`: if an object to be made exists already, it is read and decided on;
-    this is for caches that hold only objects with a label and therefore miss it. `entropy` is needed by a kind whose
-    creates fill in random text.
+    `manager` is the field manager of all writes. `finalizer` is the one that a `Finalizer` effect adds or removes.
+    `idempotent` promises that a decision on everything it has just written is empty (REC-6). `rounds` limits the
+    decisions in one pass. With `looks_up`, an object that already exists when it is to be created is read and decided
+    on; this serves caches that hold only labelled objects. `entropy` is needed by kinds whose creates contain random
+    text.
     """
 
     kind: Kind
@@ -58,7 +58,7 @@ class PassRules(Generic[S, V]):
 
 @attrs.define
 class ReconcilePass(Generic[S, V]):
-    """One pass over one object: the source and the snapshot as they are after each write."""
+    """One pass over one object. The source and the snapshot are updated after each write."""
 
     reconciler: PassRules[S, V]
     api: KubeApi
@@ -96,13 +96,13 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         manifest: Manifest | None = None,
     ) -> None:
-        """Remember a refused write in the snapshot, so that the next decision says what it means."""
+        """Add a refused write to the snapshot, so that the next decision can interpret it."""
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))
         self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
-        """Remove a failure from the snapshot, after a second, forced write succeeded."""
+        """Remove a failure from the snapshot after a second, forced write of the object succeeded."""
         left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=left)
 

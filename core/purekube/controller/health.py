@@ -13,11 +13,11 @@ import attrs
 
 @attrs.frozen
 class InformerVitals:
-    """The vital signs of one informer. Ages are infinite for events that never happened.
+    """The state of one informer for health checks. Ages are in seconds, and infinite for events that never happened.
 
-    `answered_ago`: the last answer of the server, refusals included. `heard_ago`: the last answer that brought the
-    store up to date. `moved_ago`: the last action of the informer itself, and `patience` is how long it may now do
-    nothing. `trouble` is the last failure, free of secrets, empty when there is none.
+    `answered_ago` is the age of the server's last answer, refusals included; `heard_ago` of the last answer that
+    brought the store up to date; `moved_ago` of the informer's own last action. `patience` is how many seconds the
+    informer may now be idle. `trouble` is the last failure without secrets, empty if there is none.
     """
 
     name: str
@@ -31,10 +31,11 @@ class InformerVitals:
 
 @attrs.frozen
 class WorkerPoolVitals:
-    """The vital signs of one worker pool. `active` is False on a standby, whose keys wait until it leads.
+    """The state of one worker pool for health checks. `active` is False on a standby, whose keys wait until it leads.
 
-    `ready` keys could be taken now; `running` keys are being reconciled, the oldest for `oldest`, all together for
-    `unfinished`; a reconcile is cancelled after `time_limit`. `moved_ago`: the last time a key was taken or given back.
+    `ready` is the number of keys that could be taken now, `running` the number being reconciled. The oldest of these
+    runs for `oldest` seconds, and `unfinished` is the sum over all. A reconcile is cancelled after `time_limit`
+    seconds. `moved_ago` is how many seconds ago a key was last taken or given back.
     """
 
     name: str
@@ -50,7 +51,10 @@ class WorkerPoolVitals:
 
 @attrs.frozen
 class Vitals:
-    """The process at one moment. `started`: informers and worker pools were set up, which waits for the API server."""
+    """The state of the process at one moment. `started` is set once informers and worker pools exist.
+
+    They are created only after the API server has answered.
+    """
 
     started: bool = False
     stopping: bool = False
@@ -62,7 +66,7 @@ class Vitals:
 
 @attrs.frozen
 class Bounds:
-    """The limits of each age, in seconds."""
+    """The largest healthy value of each age, in seconds."""
 
     loop: float = 10.0
     """Silence of the event loop: a kubelet probes every ten seconds, and a garbage collection takes less."""
@@ -106,10 +110,10 @@ class HealthReport:
 
 
 def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Check whether the process may continue to run (`/healthz`). `age` is how long ago the loop published these
-    vitals.
+    """Check whether the process may continue to run (`/healthz`).
 
-    A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
+    `age` is how many seconds ago the event loop published these vitals. A missing CRD, a server that refuses, and a
+    passing outage are no reasons to restart.
     """
     informers = (
         Check(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))

@@ -11,10 +11,10 @@ from purekube.ports import KubeApi
 
 @attrs.define
 class LiveReads:
-    """The live objects by reference, the kinds that are not installed, and those that may not be read.
+    """Objects read directly from the API server, with the kinds that are not installed or may not be read.
 
-    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted, whose
-    roles may be deleted before its objects: the deletion must not wait for them.
+    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted: its
+    roles may be deleted before its objects, and the deletion must not wait for them.
     """
 
     api: KubeApi
@@ -26,7 +26,7 @@ class LiveReads:
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
         """Return the object; None if it does not exist, or if no object can have that name.
 
-        Raises whatever else `KubeApi.get` raises.
+        Raises the other errors of `KubeApi.get`.
         """
         try:
             if ref.name:
@@ -40,20 +40,20 @@ class LiveReads:
         return None
 
     async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
-        """Read one object by name. Raises like `get`."""
+        """Read one object by name and remember it. Raises the same errors as `get`."""
         if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 
     async def add_full(self, ref: ObjectRef) -> None:
-        """Read one object by name, unless it is already known whole and not as an outline. Raises like `get`."""
+        """Read one object by name, unless it is already known in full. Raises the same errors as `get`."""
         known = self.objects.get(ref)
         if known is None or is_outline(known):
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read all objects of a kind that carry the labels; of large ones keep the outline.
+        """Read all objects of a kind that carry the labels. Of a large object only an outline is kept.
 
-        Raises what `KubeApi.list` raises.
+        Raises the errors of `KubeApi.list`.
         """
         token = ""
         while True:
@@ -74,9 +74,9 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read the objects that the selectors choose, as evidence; without the right to read them, add none.
+        """Read the objects that the selectors choose, as evidence. Without the right to read them, add none.
 
-        Raises whatever else `KubeApi.list` raises.
+        Raises the other errors of `KubeApi.list`.
         """
         try:
             page = await self.api.list(

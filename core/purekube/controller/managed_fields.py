@@ -31,7 +31,7 @@ def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
 
 
 def kubectl_name(ref: ObjectRef) -> str:
-    """Return the object as kubectl takes it after a verb."""
+    """Return the object's kind, name and namespace as kubectl takes them: `deployments.apps web -n shop`."""
     kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
     return f"{kind} {ref.name} -n {ref.namespace}" if ref.namespace else f"{kind} {ref.name}"
 
@@ -40,7 +40,7 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without managedFields, as caches keep objects that no other manager writes; not a deep copy."""
+    """Return `manifest` without managedFields, for caches of kinds that only we write. Not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
@@ -48,9 +48,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with its managedFields reduced to fields that an apply may write and another manager holds.
+    """Return `manifest` with managedFields reduced to those fields that another manager holds and an apply may write.
 
-    As a rule these are none. Not a deep copy.
+    Usually there are none. Not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -71,7 +71,10 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Report whether another manager holds a field that `manifest` sets. Only the server knows if it conflicts."""
+    """Report whether another manager holds a field that `manifest` sets.
+
+    Whether an apply would conflict, only the server knows.
+    """
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
 
@@ -91,9 +94,9 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
 
 
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
-    """Return the annotation's text if managedFields say that `manager` wrote it, else None.
+    """Return the annotation's text if managedFields show that `manager` wrote it, else None.
 
-    Tenants may write annotations too, so ours count only where we wrote them (RUN-12).
+    Tenants may write annotations too, so an annotation is trusted only if we wrote it (RUN-12).
     """
     text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
@@ -105,9 +108,9 @@ def written_annotation(live: Manifest | None, annotation: str, manager: str) -> 
 
 
 def with_written_annotations(manifest: Manifest, live: Manifest, annotations: Iterable[str], manager: str) -> Manifest:
-    """Return `manifest`, a trimmed `live`, with what `written_annotation` needs to believe these annotations.
+    """Return `manifest` with the managedFields that prove that `manager` wrote these annotations.
 
-    Not a deep copy.
+    `manifest` is a trimmed copy of `live`, from which the proof is taken; see `written_annotation`. Not a deep copy.
     """
     ours: dict[str, Any] = {
         f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None
@@ -124,7 +127,7 @@ def with_written_annotations(manifest: Manifest, live: Manifest, annotations: It
 
 @attrs.frozen
 class StatusHolder:
-    """Another field manager that holds a field of the status, and the command that takes the field back."""
+    """Another field manager that holds a field of a status, with the kubectl command that takes the field back."""
 
     manager: str
     field: str
@@ -137,14 +140,13 @@ class StatusHolder:
 
 @attrs.frozen
 class StatusOwner:
-    """The field manager that writes the statuses of some kinds, and the types of conditions that are its own there."""
+    """The field manager that writes the statuses of some kinds, with the condition types that it owns."""
 
     manager: str
     types: Mapping[Kind, frozenset[str]]
 
     def with_holders(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` as caches keep it: managedFields of the status are kept only if another manager holds part
-        of it.
+        """Return `manifest` as caches keep it: with managedFields only of status fields that another manager holds.
 
         Not a deep copy.
         """
@@ -155,7 +157,9 @@ class StatusOwner:
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
     def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` without conditions of ours that another manager wrote in part; not a deep copy."""
+        """Return `manifest` without those of our conditions that another manager has partly written. Not a
+        deep copy.
+        """
         held = self.held_conditions(manifest)
         if not held:
             return manifest
@@ -165,16 +169,16 @@ class StatusOwner:
         return {**manifest, "status": {**status, "conditions": left}}
 
     def held_conditions(self, live: Manifest) -> frozenset[str]:
-        """Return the types of our conditions that another manager wrote in part."""
+        """Return the types of our conditions that another manager has partly written."""
         held = (path for _, path in self._held(live))
         return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
 
     def condition_holders(self, live: Manifest) -> Iterator[str]:
-        """Yield the other managers that wrote conditions of ours."""
+        """Yield the names of other managers that wrote any of our conditions."""
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the command that takes our conditions back from another manager; empty if none holds any."""
+        """Return the command that takes our conditions back from another manager; empty if no manager holds any."""
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""
 
@@ -254,7 +258,10 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a conflict names only our own Update entry (S-32), the only case for force (REC-6)."""
+    """Report whether a conflict names only our own older Update entry (S-32).
+
+    This is the only case in which an apply may be forced (REC-6).
+    """
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _other_managers(error, manager) == ()
 
@@ -264,9 +271,9 @@ def _other_managers(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
-    """Return a message with the other managers, their fields and the command that hands these back (REC-8).
+    """Return a message that names the other managers, their fields, and the command that gives the fields up (REC-8).
 
-    Editing the field is not enough: its manager keeps it.
+    The command is needed because editing a field leaves it with its manager.
     """
     by_manager: dict[str, list[str]] = {}
     for conflict in _other_managers(error, manager):

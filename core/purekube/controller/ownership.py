@@ -26,17 +26,17 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
 
 
 def is_controlled_by(manifest: Manifest, uid: str) -> bool:
-    """Report whether the object with exactly this uid controls the manifest's object."""
+    """Report whether the manifest's controller reference has exactly this uid."""
     return bool(get_path(controller_of(manifest), "uid") == uid)
 
 
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
     """Report whether the owner with `uid` may apply over this object.
 
-    It may if it controls the object, or if the object has no controller and has one of the `marks`. A mark maps labels
-    to their values; None for a label that must be absent. The owner reference to this uid is enough, since the owner
-    restores labels that others removed. An orphan of an earlier incarnation (`--cascade=orphan`) has no controller and
-    is adopted.
+    It may if it controls the object. It also may if the object has no controller and carries one of the `marks`. A mark
+    maps labels to values, with None for a label that must be absent. Labels are not needed next to an owner reference,
+    since the owner restores labels that others removed. An object orphaned by a deleted owner of the same name
+    (`--cascade=orphan`) has no controller and is adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:
@@ -48,7 +48,7 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
 
 
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
-    """Return the reference by which an object controls its downstream objects."""
+    """Return the controller reference that the owner puts on its downstream objects."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -62,7 +62,7 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
 def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
     """Return the patch that gives an object without controller an owner reference and `labels`.
 
-    The object is then deleted or pruned with its owner.
+    From then on the object is deleted or pruned with its owner.
     """
     owners = metadata(manifest).get("ownerReferences") or ()
     meta = {
@@ -74,7 +74,7 @@ def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], label
 
 
 def owners_without(manifest: Manifest, uid: str) -> list[Any]:
-    """Return the owner references without that owner's, so that garbage collection spares the object."""
+    """Return the object's owner references except those to `uid`, so that garbage collection spares the object."""
     return [owner for owner in metadata(manifest).get("ownerReferences") or () if get_path(owner, "uid") != uid]
 
 
@@ -92,7 +92,7 @@ def controlled(
 
 
 def locked(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with the finalizer that keeps the object until its uid is recorded."""
+    """Return the manifest with a finalizer that keeps the object until its uid has been recorded."""
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
 
@@ -109,6 +109,6 @@ def unlocked_finalizers(live: Manifest) -> list[str]:
 
 
 def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
-    """Return the patch that removes the finalizer `UNRECORDED`: from then on the object may be deleted."""
+    """Return the patch that removes the finalizer `UNRECORDED`, after which the object can be deleted."""
     meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
     return MergePatch(ref, {"metadata": meta})

@@ -50,11 +50,12 @@ class ResultLabel(StrEnum):
 
 @attrs.frozen
 class ReconcileResult:
-    """The outcome of a reconcile pass, and when the object is reconciled again.
+    """The outcome of a reconcile pass, and the time of the next one.
 
-    `written` holds each written object with the resourceVersion that the server answered: the key is not decided again
-    from a cache that has not seen these. `executed` holds verb and object of each write, `STATUS` for the source's own
-    status. `error` is for the log and the metrics; by default `requeue` follows from it.
+    `written` holds each written object with the resourceVersion that the server returned; the key is not reconciled
+    again from a cache that has not seen these versions. `executed` holds verb and object of each write, and `STATUS`
+    for the reconciled object's own status. `error` is for the log and the metrics; by default `requeue` is derived from
+    it.
     """
 
     decision: Decision = attrs.field(factory=Decision)
@@ -109,7 +110,7 @@ async def run_pass(
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
     `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
-    (RUN-3). If `is_backlogged` returns True after a write, a status with `status_may_wait` is left to a later pass.
+    (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)

@@ -31,7 +31,7 @@ _LOG_LINE: Final = " The log line with reconcile_id "
 
 
 class ReconcileErrorCause(StrEnum):
-    """Causes that stop a pass. Each value but the last is the reason of the condition that reports it."""
+    """The causes that stop a pass. Each value except the last is the reason of the condition that reports it."""
 
     FORBIDDEN = "Forbidden"
     INTERNAL_ERROR = "InternalError"
@@ -43,7 +43,7 @@ class ReconcileErrorCause(StrEnum):
 
 @attrs.frozen
 class ReconcileError:
-    """The cause that stopped a pass, in words for people. `log_id` names the log line with details."""
+    """The cause that stopped a pass, as a message for people. `log_id` identifies the log line with details."""
 
     cause: ReconcileErrorCause
     message: str
@@ -58,13 +58,13 @@ class ReconcileError:
 
     @property
     def is_transient(self) -> bool:
-        """True if a retry may succeed without any help."""
+        """True if a retry may succeed without a change by anyone."""
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition; keep the message of `before` if only the id of the log line differs.
+        """Return the message for a condition, or that of `before` if only the id of the log line differs.
 
-        Otherwise each retry would be a write.
+        Without this rule each retry would write the status.
         """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
@@ -75,10 +75,10 @@ class ReconcileError:
 def reconcile_error_of(
     error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
 ) -> ReconcileError:
-    """Translate an error that ended a pass into the cause that the object's status reports.
+    """Return the cause that the object's status reports for an error that ended a pass.
 
-    `not_permitted` returns the message for a missing right: which one, and what grants it. `transient`: the error came
-    from the network or from a time limit.
+    `not_permitted` returns the message for a missing right, with the command that grants it. `transient` is True for an
+    error of the network or a time limit.
     """
     if isinstance(error, Forbidden) and error.right is not None:
         return ReconcileError(ReconcileErrorCause.FORBIDDEN, not_permitted(error.right), right=error.right)
@@ -94,7 +94,7 @@ def reconcile_error_of(
 
 @attrs.frozen
 class ReconcileErrorWords:
-    """The words with which the status of one kind reports a stopped pass."""
+    """The reasons, fields and events with which the status of one kind reports a stopped pass."""
 
     kind: Kind
     types: Sequence[str]
@@ -115,7 +115,7 @@ class ReconcileErrorWords:
 def standard_words(
     kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 ) -> ReconcileErrorWords:
-    """Return the words of a kind whose status has the conditions Ready, Reconciling and Stalled."""
+    """Return the words for a kind whose status has the conditions Ready, Reconciling and Stalled."""
     return ReconcileErrorWords(
         kind,
         types,
@@ -127,7 +127,7 @@ def standard_words(
 
 
 def standard_conditions(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield conditions that say that nothing proceeds, and why. Ready is not changed: what runs keeps running."""
+    """Yield the conditions that report why reconciliation stopped. Ready stays, as running workloads keep running."""
     text = blocked.message_over(before.get(_STALLED))
     if blocked.is_transient:
         if _READY not in before:
@@ -147,10 +147,10 @@ def blocked_status(
     blocked: ReconcileError,
     now: datetime,
 ) -> Decision:
-    """Return a decision that writes the status and its Events.
+    """Return a decision that writes the error into the status and emits its Events.
 
-    It is empty if the status reports the cause already, or is not ours to write. `conditions` are the present
-    ones of the operator's own types.
+    The decision is empty if the status already reports the cause, or if this controller does not own the status.
+    `conditions` are the object's present conditions of the operator's own types.
     """
     if not words.is_ours(manifest):
         return Decision()

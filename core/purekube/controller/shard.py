@@ -13,16 +13,16 @@ _TEXT: Final = re.compile(r"(0|[1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 @lru_cache(maxsize=65536)
 def shard_of(namespace: str, count: int) -> int:
-    """Return the shard of a namespace among `count`: the same in every process, release and language.
+    """Return the shard of a namespace among `count` shards. It is the same in every process, release and language.
 
-    It is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
+    The shard is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
     """
     return int.from_bytes(sha256(namespace.encode("utf-8", "surrogatepass")).digest()[:8], "big") % count
 
 
 @attrs.frozen
 class Shard:
-    """Shard `index` of `count`, counted from 0; by default the only one."""
+    """The shard with number `index` (from 0) of `count`. The default is the only shard."""
 
     index: int = 0
     count: int = 1
@@ -45,11 +45,13 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """True for the shard that also does the work needed once per cluster: agent, Cluster status, credential."""
+        """True for the shard that also does the work needed once per cluster: job agent, Cluster status, credential."""
         return self.index == 0
 
     def owns(self, namespace: str | None) -> bool:
-        """Report whether this shard reconciles the namespace; cluster-scoped objects are the first shard's."""
+        """Report whether this shard reconciles the namespace. Cluster-scoped objects (None) belong to the
+        first shard.
+        """
         if not namespace:
             return self.is_first
         return self.count == 1 or shard_of(namespace, self.count) == self.index

@@ -27,10 +27,10 @@ from purekube.ports import KubernetesEvent
 
 @attrs.frozen
 class LiveStatus:
-    """The present status of an object, as far as a new one is compared with it.
+    """The part of an object's present status that is compared with a new one.
 
-    `conditions` are those of the types that the operator owns; it ignores others. `fields` is JSON: everything except
-    conditions, `observedGeneration`, and times that only say when the status was written.
+    `conditions` are those of the types that the operator owns. `fields` is JSON: everything except conditions,
+    `observedGeneration`, and times that only say when the status was written.
     """
 
     ref: ObjectRef
@@ -43,7 +43,7 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """Differences that may be written later, so that progress messages do not become a stream of writes."""
+    """Differences of a status that may be written later, so that progress messages do not cause a stream of writes."""
 
     messages_of: frozenset[str] = frozenset()
     """Types of conditions whose message may differ."""
@@ -55,9 +55,9 @@ _NONE = Minor()
 
 @attrs.frozen
 class StatusChange:
-    """A status that differs from the live one: the apply configuration for `/status`, and the changed conditions.
+    """A status to write: the apply configuration for `/status`, and the conditions that change.
 
-    The manifest has the resourceVersion that it was decided on, so that a stale one is refused (REC-6).
+    The manifest carries the resourceVersion on which it was decided, so that the server refuses a stale one (REC-6).
     """
 
     manifest: Manifest
@@ -82,9 +82,9 @@ def status_change(
     minor: Minor = _NONE,
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json,
 ) -> StatusChange | None:
-    """Return the change that gives the status the conditions `wanted` and `fields`; None if it has them already.
+    """Return the change that gives the status the conditions `wanted` and the `fields`; None if it has them already.
 
-    `not_compared` is written as well but is no reason to write, such as the time of the last write.
+    `not_compared` holds fields that are written with a change but cause none, such as the time of the last write.
     """
     wanted = tuple(wanted)
     if _is_current(live, wanted, fields):

@@ -56,7 +56,9 @@ class ListPage:
 
 
 class KubeVerb(StrEnum):
-    """The sort of a request. The API server authorizes APPLY as a patch, and as a create if the object is absent."""
+    """The verb of a request. The API server authorizes APPLY as a patch, and as a create too if the object
+    is absent.
+    """
 
     GET = "get"
     LIST = "list"
@@ -74,10 +76,9 @@ WRITES: Final = frozenset((KubeVerb.CREATE, KubeVerb.UPDATE, KubeVerb.APPLY, Kub
 
 @attrs.frozen
 class KubeRequest:
-    """A request to an API server, about an object or, without a name, about a collection.
+    """A request to an API server about one object or, without a name, about a collection.
 
-    `params` is the query as on the wire, without those that are None or "". A watch, an apply, a create and an update
-    have a name only if they are about one object.
+    `params` is the query as sent, without parameters that are None or "".
     """
 
     verb: KubeVerb
@@ -115,11 +116,11 @@ class KubeRequest:
 
 
 class KubeTransport(Protocol):
-    """A way to an API server. It raises the errors that `KubeApi` names, and no others."""
+    """A connection to an API server. It raises only the errors that `KubeApi` documents."""
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Return the answer to a request: the object, the list, or the object that finalizers still keep after a
-        delete.
+        """Return the answer to a request: the object or the list. For a delete it is the object if finalizers still
+        keep it.
         """
         ...
 
@@ -140,7 +141,10 @@ WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]
 
 @attrs.frozen
 class LayeredTransport:
-    """A transport with a layer around it. Without a layer every request passes unchanged."""
+    """A transport that passes each request through a layer, which may change, refuse or record it.
+
+    Without a layer every request passes unchanged.
+    """
 
     inner: KubeTransport
     layer: Layer | None = None

@@ -32,7 +32,7 @@ class KubeApi:
         self._account = account
 
     def impersonating(self, account: ObjectRef) -> Self:
-        """Return a client that makes every call as a ServiceAccount, which takes the right `impersonate`.
+        """Return a client that makes every call as a ServiceAccount. This needs the right `impersonate`.
 
         Raises Invalid for a name that no ServiceAccount can have.
         """
@@ -42,7 +42,7 @@ class KubeApi:
         return client
 
     def through(self, layer: Layer | None = None, watch_layer: WatchLayer | None = None) -> Self:
-        """Return a client with `layer` around all requests except watches, and `watch_layer` around watches."""
+        """Return a client that sends requests through `layer` and watches through `watch_layer`."""
         client = copy.copy(self)
         client.transport = LayeredTransport(self.transport, layer, watch_layer)
         return client
@@ -70,7 +70,7 @@ class KubeApi:
     ) -> ListPage:
         """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
 
-        With `metadata_only` the server sends only type and metadata of each object. A continue token implies its
+        With `metadata_only` the server sends only type and metadata of each object. A continue token already fixes the
         resourceVersion, so `resource_version` is not sent with it (W-04).
         """
         params: dict[str, str | int | None] = {
@@ -219,8 +219,8 @@ class KubeApi:
 def left_of(answer: Manifest) -> Manifest | None:
     """Return the object if finalizers keep it after a deletion, else None.
 
-    The API server answers a deletion with a Status or the object; for some built-in kinds with the object even when it
-    is gone.
+    The API server answers a deletion with a Status or with the object. For some built-in kinds it answers with the
+    object even when that no longer exists.
     """
     meta = answer.get("metadata")
     return answer if get_path(meta, "deletionTimestamp") and get_path(meta, "finalizers") else None

@@ -14,7 +14,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ChangeType(StrEnum):
-    """The kind of a change, seen from the store."""
+    """The kind of a change to the store."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -25,9 +25,9 @@ class ChangeType(StrEnum):
 class CacheChange:
     """One change of the store.
 
-    `raw` is the present object, for DELETED its last known state; `version` is its resourceVersion, and `old_raw` the
-    object that an UPDATED replaced. `initial` marks objects of the first list. A deletion that was missed while
-    disconnected is a DELETED like any other.
+    `raw` is the present object, or its last known state for DELETED. `version` is its resourceVersion. `old_raw` is the
+    object that an UPDATED replaced. `initial` marks objects of the first list. A deletion that the watch missed while
+    disconnected is a DELETED too.
     """
 
     type: ChangeType
@@ -39,7 +39,7 @@ class CacheChange:
 
     @cached_property
     def object(self) -> Manifest:
-        """The object, decoded once for all readers; no reader may alter it."""
+        """The object, decoded once and shared by all readers, who must not alter it."""
         return _decode(self.raw)
 
     @property
@@ -70,13 +70,13 @@ def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexK
 
 
 class SecondaryIndex:
-    """Object names by index key, in order of arrival."""
+    """An index that maps keys to object names, in order of arrival."""
 
     def __init__(self) -> None:
         self._names: dict[IndexKey, dict[Name, None]] = {}
 
     def find(self, index: str, value: str) -> Iterable[Name]:
-        """Return the names of the objects with a value in an index."""
+        """Return the names of the objects that have `value` in the index named `index`."""
         return self._names.get((index, value), {})
 
     def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:

@@ -60,7 +60,7 @@ InformerStep: TypeAlias = tuple[InformerState, tuple[InformerEffect, ...]]
 
 @attrs.frozen
 class InformerContext:
-    """The time of a step, its jitter and the policy in force."""
+    """The inputs of a step other than state and event: the time, the jitter, and the informer's timing policy."""
 
     now: float
     jitter: float
@@ -68,7 +68,7 @@ class InformerContext:
 
 
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
-    """List again because of a fault: immediately if none occurred recently, otherwise with backoff."""
+    """Start a new list because of a fault: immediately if there was no recent fault, otherwise with backoff."""
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
         counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
@@ -79,7 +79,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """List again at once; forget the pages of an unfinished list."""
+    """Start a new list immediately, and discard the pages of an unfinished one."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -88,7 +88,7 @@ def relist_now(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Count a failure and wait before the same phase goes on."""
+    """Count a failure and wait before the present phase continues. `at_least` is the shortest wait in seconds."""
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
     delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
@@ -100,10 +100,10 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Wait, then resume the watch of a broken stream; list again if the gap is too long for that.
+    """Wait, then resume a watch whose stream broke, or list again if the wait is too long to resume safely.
 
-    A stream that lasted a while was cut by something on the way, such as a load balancer that cuts idle connections:
-    this counts as a first failure.
+    If the stream had lasted a while, this counts as a first failure: something on the way, such as a load balancer,
+    cuts idle connections.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
@@ -115,12 +115,12 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Wait, then continue the same phase."""
+    """Wait for `seconds`, then continue the present phase."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Send the request that the phase needs."""
+    """Send the next request of the present phase."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
@@ -147,7 +147,7 @@ def step(
     jitter: float,
     policy: InformerPolicy = DEFAULT_POLICY,
 ) -> InformerStep:
-    """Return the next state and its effects. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
+    """Return the next state and its effects. `now` is monotonic seconds; `jitter` is a number in [0, 1)."""
     moment = InformerContext(now, jitter, policy)
     match event:
         case WatchEvent():

@@ -32,7 +32,7 @@ class InformerPhase(StrEnum):
 
 @attrs.frozen
 class InformerPolicy:
-    """The times of an informer in seconds; the defaults are those of client-go where it has them."""
+    """The time limits and intervals of an informer, in seconds. Defaults are client-go's where it has them."""
 
     optional: bool = False
     """Readers can do without what may not be listed: a missing right counts as synced, and the list is retried."""
@@ -61,7 +61,7 @@ class InformerPolicy:
 
 @attrs.frozen
 class InformerState:
-    """The state of an informer. `resource_version` is the position of the watch."""
+    """The state of an informer. `resource_version` is the position from which the watch continues."""
 
     phase: InformerPhase = InformerPhase.LISTING
     has_synced: bool = False
@@ -89,7 +89,7 @@ class InformerState:
     misses: int = 0
 
     def after_event(self, resource_version: str, now: float, *, bookmark: bool) -> "InformerState":
-        """Return the state after an event of the stream."""
+        """Return the state after an event of the watch at `resource_version`. `bookmark` marks a BOOKMARK event."""
         # Each field explicitly: `attrs.evolve` takes three times as long, and this runs for every event.
         return InformerState(
             phase=self.phase,
@@ -136,12 +136,12 @@ class RelistCause(StrEnum):
 
 @attrs.frozen
 class Started:
-    """The informer begins."""
+    """The informer has been started."""
 
 
 @attrs.frozen
 class PageRead:
-    """A page of the list arrived."""
+    """A page of the list has arrived."""
 
     items: Sequence[Manifest]
     resource_version: str
@@ -169,17 +169,17 @@ class StreamFailed:
 
 @attrs.frozen
 class WentQuiet:
-    """The stream was silent for its quiet limit: the server may be gone."""
+    """The stream was silent for longer than its limit, so the connection to the server may be lost."""
 
 
 @attrs.frozen
 class WaitElapsed:
-    """The requested wait is over."""
+    """The requested wait has ended."""
 
 
 @attrs.frozen
 class WakeRequested:
-    """A caller believes that the kind is served now."""
+    """A caller expects that a kind that was missing is served now."""
 
 
 InformerEvent: TypeAlias = (
@@ -200,7 +200,7 @@ def is_answer(event: InformerEvent) -> bool:
 
 @attrs.frozen
 class ReadPage:
-    """A request for a page, the first one with an empty token; `limit` objects, 0 for as many as fit."""
+    """A request for a page of at most `limit` objects (0 for no limit). The first page has an empty token."""
 
     continue_token: str = ""
     limit: int = 0
@@ -208,9 +208,10 @@ class ReadPage:
 
 @attrs.frozen
 class OpenStream:
-    """A request to close the stream, if one is open, and to watch from `resource_version`.
+    """A request to watch from `resource_version`, after closing the stream that is open, if any.
 
-    The server is requested to end it after `timeout_seconds`; silence of `quiet_limit` seconds is `WentQuiet`.
+    The server is requested to end the stream after `timeout_seconds`. A silence of `quiet_limit` seconds causes
+    `WentQuiet`.
     """
 
     resource_version: str
@@ -220,63 +221,63 @@ class OpenStream:
 
 @attrs.frozen
 class Wait:
-    """A wait of so many seconds or until a request to wake; an open stream is closed first."""
+    """A wait of that many seconds, or until a `WakeRequested`. A stream that is open is closed first."""
 
     seconds: float
 
 
 @attrs.frozen
 class BufferPage:
-    """A page to buffer outside the store's content."""
+    """A request to buffer a page, without changing the store's content yet."""
 
     items: Sequence[Manifest]
 
 
 @attrs.frozen
 class DiscardPages:
-    """The end of an unfinished list: the buffered pages are forgotten."""
+    """A request to discard the buffered pages of an unfinished list."""
 
 
 @attrs.frozen
 class Replace:
-    """The end of a list: the buffered pages become the content of the store."""
+    """A request to make the buffered pages the content of the store, at the end of a list."""
 
     resource_version: str
 
 
 @attrs.frozen
 class PutObject:
-    """An object to put into the store."""
+    """A request to put an object into the store."""
 
     object: Manifest
 
 
 @attrs.frozen
 class RemoveObject:
-    """An object to remove from the store, in its last state."""
+    """A request to remove an object from the store. `manifest` is the object's last state."""
 
     object: Manifest
 
 
 @attrs.frozen
 class Advance:
-    """The version up to which the store has seen everything."""
+    """A request to record that the store has seen everything up to this version."""
 
     resource_version: str
 
 
 @attrs.frozen
 class Relist:
-    """The start of a relist, for the statistics."""
+    """A note for the statistics that a relist has begun."""
 
     cause: RelistCause
 
 
 @attrs.frozen
 class ReportWatchError:
-    """A failure that will be retried, for the statistics and the log.
+    """A report of a failure that will be retried, for the statistics and the log.
 
-    `is_usual`: it also happens on a cluster where nothing changes, and indicates no problem.
+    `is_usual` marks a failure that also happens on a quiet, healthy cluster.
     """
 
     reason: str

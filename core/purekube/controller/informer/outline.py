@@ -23,7 +23,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
-    """Return the outline of an object with this JSON: the small parts of its metadata, spec and status."""
+    """Return the outline of an object, which has only the small parts of its metadata, spec and status.
+
+    `raw` is the object's JSON, whose hash the outline carries.
+    """
     status = manifest.get("status")
     parts = {
         "apiVersion": manifest.get("apiVersion"),
@@ -39,8 +42,9 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
 
 
 def bounded(manifest: Manifest) -> Manifest:
-    """Return the object, or its outline if it is large; an object nested too deeply to be encoded is returned as it
-    is.
+    """Return the object, or its outline if it is large.
+
+    An object nested too deeply to be encoded is returned unchanged.
     """
     try:
         raw = _encode(manifest)
@@ -50,7 +54,7 @@ def bounded(manifest: Manifest) -> Manifest:
 
 
 def is_outline(manifest: Manifest) -> bool:
-    """Report whether parts of the object are missing."""
+    """Report whether the object is an outline, from which large parts were left out."""
     return OUTLINE in manifest
 
 
@@ -99,7 +103,7 @@ _decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
-    """Yield the owners of `kind` in an object's owner references; none if its metadata is malformed."""
+    """Yield the owners of `kind` in an object's owner references. There are none if its metadata is malformed."""
     try:
         meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:
@@ -111,10 +115,10 @@ def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
 
 
 def is_in_progress(raw: bytes) -> bool:
-    """Report whether a controller has not yet judged this version of the object, by the usual conditions.
+    """Report whether the object's controller is still working on this version, by the usual conditions.
 
-    There is no verdict if Ready is missing or Unknown, if the status is of an older generation, or next to
-    Reconciling=True. An object that is being deleted, or whose status is malformed, is not in progress.
+    This is so if Ready is missing or Unknown, if the status belongs to an older generation, or if Reconciling is True.
+    An object that is being deleted, or whose status is malformed, is not in progress.
     """
     try:
         partial = _decode_status(raw)

@@ -34,7 +34,7 @@ _UNPACKED = 128 * 1024
 
 
 def pack(raw: bytes, typical: bytes) -> bytes:
-    """Compress `raw` with `typical` as dictionary: any bytes will do, similar ones make the result small."""
+    """Compress `raw` with `typical` as the dictionary. Any bytes will do; similar bytes give a smaller result."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zdict=typical)
     return packer.compress(raw) + packer.flush()
 
@@ -69,7 +69,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without `metadata.managedFields`, most of an applied object's size; not a deep copy."""
+    """Return `manifest` without `metadata.managedFields`, which is most of an applied object's size. Not a
+    deep copy.
+    """
     meta = metadata(manifest)
     if "managedFields" not in meta:
         return manifest
@@ -77,7 +79,7 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def older(version: str, than: str) -> bool:
-    """Report whether `version` precedes `than`; False if they cannot be compared because one is no number."""
+    """Report whether `version` precedes `than`. Return False if either is not a number."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
@@ -112,14 +114,13 @@ class _Difference:
 
 
 class ObjectStore:
-    """The cached objects of `kind`. One writer (the informer), any number of readers between awaits.
+    """The cached objects of `kind`. Only the informer writes; any number of tasks read between awaits.
 
     `transform` is applied to every incoming object and must not change its argument; `indexers` name further indexes,
-    in addition to `namespace` and `owner`. `wanted` selects the namespaces whose objects are kept; readers are not
-    notified of others. `whole` is the longest JSON, in bytes, of an object that is held whole, None for any length: to
-    act on an object held as an outline, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the
-    newest objects, are not packed. `resource_version` is the version that the store has seen last, "" before the first
-    list.
+    in addition to `namespace` and `owner`. `wanted` selects the namespaces whose objects are kept; changes in other
+    namespaces are not reported. An object whose JSON is longer than `whole` bytes is held as an outline (None: never);
+    to act on one, read it live (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held
+    uncompressed. `resource_version` is the version that the store has seen last, "" before the first list.
     """
 
     def __init__(
@@ -153,16 +154,16 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all contents as held; the dictionary that packed objects share is not counted."""
+        """The bytes that all contents occupy. The dictionary shared by compressed objects is not counted."""
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """Return the reader's own copy of one object, None if there is none."""
+        """Return a copy of one object for the reader to keep; None if there is none."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else _decode(entry.raw)
 
     def raw(self, namespace: str | None, name: str) -> Raw | None:
-        """Return one object as JSON, None if there is none; the bytes are the same until the object changes."""
+        """Return one object as JSON; None if there is none. The same bytes are returned until the object changes."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else entry.raw
 
@@ -187,9 +188,9 @@ class ObjectStore:
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the store holds the object as of the write that the server answered with `version`, or newer.
+        """Report whether the store has caught up with a write, to which the server answered with `version`.
 
-        The watch delivers in order, so one position answers for every object of the kind; the object itself may also
+        The watch delivers in order, so one position answers for every object of the kind. The object itself may also
         have arrived by a live read.
         """
         entry = self._entries.get(_name(ref))
@@ -197,9 +198,9 @@ class ObjectStore:
         return any(version == known or older(version, known) for known in seen)
 
     def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Store one object from the watch.
+        """Store one object that the watch delivered, and return the changes.
 
-        A copy not newer than the held one is ignored; a new uid is a deletion and an addition.
+        A copy that is not newer than the held one is ignored. A new uid counts as a deletion and an addition.
         """
         if not self._keeps(manifest):
             return ()
@@ -210,7 +211,7 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Store one object from a live read, in place of the held one, even if both have the same version."""
+        """Store one object from a live read in place of the held one, even if both have the same version."""
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -220,7 +221,7 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def remove(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Remove an object; `manifest` is its last state. An object of that name with another uid stays."""
+        """Remove an object whose last state is `manifest`. An object of that name with another uid stays."""
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -231,7 +232,7 @@ class ObjectStore:
         return self._changes(_Difference(name, entry, None))
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
-        """Remove an object that a live read at `resource_version` did not find, unless the held one is newer."""
+        """Remove an object that a live read did not find, unless the held one is newer than `resource_version`."""
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
             return ()
@@ -242,7 +243,7 @@ class ObjectStore:
         self.resource_version = resource_version
 
     def buffer(self, manifests: Iterable[Manifest]) -> None:
-        """Buffer a page of a list; readers still see the old content."""
+        """Buffer a page of a list. Readers still see the old content."""
         if not self._buffer:
             self._typical = b""  # taken from the first object of the new list: objects change over the months
         for name, entry in (self._admit(manifest) for manifest in manifests if self._keeps(manifest)):
@@ -258,7 +259,8 @@ class ObjectStore:
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
         """Replace the content by the buffered objects in one step; yield every difference, missed deletions first.
 
-        Contents are compared too: storage that was restored from a snapshot issues the same versions again.
+        Contents are compared even if versions are equal, because storage restored from a snapshot issues the same
+        versions again.
         """
         buffered, self._buffer = self._buffer, {}
         first = not self._listed
@@ -273,7 +275,7 @@ class ObjectStore:
         return (change for difference in differences for change in self._changes(difference, first))
 
     def as_read(self, manifest: Manifest) -> Manifest:
-        """Return an object that was read live in the form that the store has for whole objects."""
+        """Return an object that was read live, transformed as the store's own objects are."""
         try:
             transformed = self._transform(manifest)
             _encode(transformed)

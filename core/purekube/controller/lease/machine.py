@@ -63,25 +63,25 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how long to wait for an answer. A leader does not wait beyond the end of its permission to write."""
+    """Return how many seconds to wait for an answer. A leader does not wait longer than it may write."""
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
 
 
 def standby_wait(moment: LeaseContext) -> float:
-    """Return how long a standby waits; jitter spreads the candidates."""
+    """Return how many seconds a standby waits before it reads the lease again. Jitter spreads the candidates."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
 
 def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how long a leader waits after an accepted renewal."""
+    """Return how many seconds a leader waits after a successful renewal before the next one."""
     return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how long a leader waits after a failed renewal: the nearer its end, the shorter."""
+    """Return how many seconds a leader waits after a failed renewal. The wait shrinks towards the lease's end."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 

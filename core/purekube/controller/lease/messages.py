@@ -36,9 +36,9 @@ class Role(StrEnum):
 
 @attrs.frozen
 class LeaseState:
-    """The state of a candidate. All times are of the local monotonic clock, in seconds.
+    """The state of a candidate for a lease. All times are seconds of the local monotonic clock.
 
-    `base` is the Lease's name of an operator without shards; `identity` includes the shard (`peers.identity_of`).
+    `base` is the Lease's name in an operator without shards. `identity` includes the shard (`peers.identity_of`).
     """
 
     namespace: str
@@ -64,7 +64,7 @@ class LeaseState:
 
 @attrs.frozen
 class LeaseContext:
-    """The context of a step: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
+    """The inputs of a step. `now` is monotonic seconds, `wall` is only for display, `jitter` is a number in [0, 1)."""
 
     now: float
     wall: datetime
@@ -74,33 +74,33 @@ class LeaseContext:
 
 @attrs.frozen
 class TimerFired:
-    """The requested wait is over; also the very first event."""
+    """The requested wait is over. This is also the very first event."""
 
 
 @attrs.frozen
 class LeaseRead:
-    """The lease as the server has it, None if there is none."""
+    """The lease as read from the server, or None if it does not exist."""
 
     lease: Manifest | None
 
 
 @attrs.frozen
 class LeaseWritten:
-    """A write was accepted; this is the lease after it."""
+    """A write of the lease was accepted. `lease` is the result."""
 
     lease: Manifest
 
 
 @attrs.frozen
 class LeaseRequestFailed:
-    """A request was refused, or brought no answer: then it may have happened, or may still happen."""
+    """A request was refused or not answered. Without an answer, a write may have happened or may still happen."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class PeersRead:
-    """The Leases in the namespace, also those of others."""
+    """All Leases in the namespace, including those of other holders."""
 
     leases: tuple[Manifest, ...]
 
@@ -114,7 +114,7 @@ class PeersUnread:
 
 @attrs.frozen
 class ReleaseRequested:
-    """The process ends: release the lease. Nothing that relies on it may still run."""
+    """The process ends, so the lease is to be released. No work that relies on the lease may still run."""
 
 
 LeaseEvent: TypeAlias = (
@@ -154,14 +154,14 @@ class ReadPeers:
 
 @attrs.frozen
 class SetTimer:
-    """A wait of so many seconds, or until ReleaseRequested."""
+    """A wait of that many seconds, or until ReleaseRequested."""
 
     seconds: float
 
 
 @attrs.frozen
 class End:
-    """End of the machine: no step follows."""
+    """The end of the machine, after which there are no more steps."""
 
 
 @attrs.frozen
@@ -185,21 +185,21 @@ class LeadershipLost:
 
 @attrs.frozen
 class LeaderObserved:
-    """The lease changed its holder; an empty `holder` for none."""
+    """A change of the lease's holder. `holder` is empty if there is none."""
 
     holder: str
 
 
 @attrs.frozen
 class ReportLeaseError:
-    """A failed request that will be retried; for the log."""
+    """A failed request to log; it will be retried."""
 
     reason: str
 
 
 @attrs.frozen
 class ShardsDisagree:
-    """Another replica works with a different number of shards, so this one does not begin (RUN-13)."""
+    """Another replica works with a different number of shards, so this one does not start to reconcile (RUN-13)."""
 
     disagreement: Disagreement
 

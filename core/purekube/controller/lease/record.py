@@ -18,11 +18,11 @@ _TICK = timedelta(microseconds=1)
 
 @attrs.frozen
 class LeasePolicy:
-    """The times of an election in seconds. The defaults are client-go's.
+    """The times of a leader election in seconds. The defaults are client-go's.
 
-    A holder writes for at most `renew_deadline` after it sent its last accepted renewal; others wait `duration` from
-    the moment they saw that renewal. The difference is the margin that covers clocks of unequal speed and requests on
-    their way.
+    A holder writes for at most `renew_deadline` seconds after it sent its last accepted renewal. Others wait for
+    `duration` seconds from the moment they saw that renewal. The difference is a margin for clocks of unequal speed and
+    for requests on their way.
     """
 
     duration: float = 15.0
@@ -33,11 +33,11 @@ class LeasePolicy:
 
     @property
     def request_timeout(self) -> float:
-        """The longest time of one request about the lease: two of them fit into the renew deadline."""
+        """The time limit of one request about the lease, in seconds. Two such requests fit into the renew deadline."""
         return self.renew_deadline / 2
 
     def problems(self) -> tuple[str, ...]:
-        """Return the contradictions in these times, empty if there are none."""
+        """Return the contradictions between these times as messages; empty if there are none."""
         problems = []
         if self.duration < 1 or self.duration != int(self.duration):
             problems.append(f"the lease duration is {self.duration:g} s: whole seconds, at least 1")
@@ -57,7 +57,7 @@ DEFAULT_LEASE_POLICY: Final = LeasePolicy()
 
 @attrs.frozen
 class LeaseTimes:
-    """The wall time of our own writes, for people who read the lease. No decision uses it.
+    """The wall time that we write into the lease, for people who read it. No decision uses it.
 
     It moves with every write even if the clock stops or is set back, since other candidates watch for a change.
     """
@@ -65,7 +65,7 @@ class LeaseTimes:
     last: datetime | None = None
 
     def next(self, wall: datetime) -> "LeaseTimes":
-        """Return the time of the next write."""
+        """Return the time to write next. It is later than the present one."""
         return LeaseTimes(wall if self.last is None else max(wall, self.last + _TICK))
 
     @property
@@ -81,7 +81,7 @@ def holder_of(lease: Manifest | None) -> str:
 
 
 def lease_duration(lease: Manifest | None) -> float:
-    """Return the seconds after a renewal for which the holder may rely on it."""
+    """Return for how many seconds after a renewal the holder may rely on the lease."""
     seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -122,25 +122,25 @@ _SHARD: Final = re.compile(r"_([0-9]{1,4}/[0-9]{1,4})\Z")
 
 
 def lease_name(base: str, shard: Shard) -> str:
-    """Return the Lease of a shard.
+    """Return the name of a shard's Lease.
 
-    The first shares its name with an operator without shards: they exclude each other.
+    The first shard uses the Lease of an operator without shards, so that the two exclude each other.
     """
     return base if shard.is_first else f"{base}{_BETWEEN}{shard.index}"
 
 
 def is_lease_of(base: str, name: str) -> bool:
-    """Report whether `name` is the Lease of some shard, whatever their number."""
+    """Report whether `name` is the Lease of any shard of the operator whose Lease is `base`."""
     return name == base or re.fullmatch(re.escape(base + _BETWEEN) + "[0-9]+", name) is not None
 
 
 def identity_of(replica: str, shard: Shard) -> str:
-    """Return the name by which `replica` holds the Lease of that shard."""
+    """Return the holder identity that `replica` writes into the Lease of that shard."""
     return replica if shard == WHOLE else f"{replica}_{shard}"
 
 
 def shard_count_of(holder: str) -> int:
-    """Return the number of shards that a Lease's holder works with, from its name."""
+    """Return the number of shards with which a Lease's holder works, parsed from the holder's identity."""
     match = _SHARD.search(holder)
     try:
         return 1 if match is None else Shard.of(match[1]).count
@@ -168,7 +168,7 @@ class _Seen:
 
 @attrs.frozen
 class Peers:
-    """The Leases of all other shards as last listed. A deleted one counts until it expires."""
+    """The Leases of all other shards as last listed. A deleted Lease counts until it expires."""
 
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
@@ -184,11 +184,10 @@ class Peers:
         return Peers(seen)
 
     def disagreement(self, count: int, *, asked_at: float, duration: float) -> Disagreement | None:
-        """Return a replica that may be active with another number of shards, if the list requested at `asked_at` shows
-        one.
+        """Return a replica that may still be active with another number of shards; None if there is none.
 
-        A holder may write until its Lease has not changed for `duration` seconds, or longer if the Lease says so; only
-        a list requested after that shows that it has stopped.
+        `asked_at` is when the list was requested. A holder may write until its Lease has not changed for `duration`
+        seconds, or longer if the Lease says so. Only a list requested after that proves that it has stopped.
         """
         for name, seen in sorted(self.leases.items()):
             holder = holder_of({"spec": seen.spec})

@@ -23,7 +23,7 @@ KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
 
 @attrs.frozen
 class Urgency:
-    """The priority of a key among others because of a change, and the longest delay in seconds."""
+    """The priority that a change gives to a key, and the longest delay in seconds before it is reconciled."""
 
     priority: Priority = Priority.LIVE
     after: float = 0.0
@@ -33,13 +33,14 @@ UrgencyOf: TypeAlias = Callable[[CacheChange], Urgency]
 
 
 def same_object(change: CacheChange) -> Iterator[ObjectRef]:
-    """Yield the changed object itself as the key."""
+    """Yield the reference of the changed object as the key to reconcile."""
     yield change.ref
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """Return a handler that yields the owners of `kind` before and after the change, since a change may remove an
-    owner.
+    """Return a handler that yields the changed object's owners of `kind`, before and after the change.
+
+    Both are needed because a change may remove an owner.
     """
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
@@ -50,7 +51,7 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def by_spec(keys_of: KeysOf) -> KeysOf:
-    """Return `keys_of`, ignoring changes of the status alone: a heartbeat in a status wakes no object."""
+    """Return a handler like `keys_of` that ignores changes of the status alone, such as heartbeats."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
@@ -65,29 +66,30 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return `keys_of`, ignoring changes of definitions of other kinds than `kinds`."""
+    """Return a handler like `keys_of` that ignores changes of definitions (CRDs) of kinds other than `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Return the priority of a change: objects of the first list can wait; a live change cannot."""
+    """Return the priority of a change. Objects of the first list can wait; live changes cannot."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
 def at_once(change: CacheChange) -> Urgency:
-    """Return the urgency with which every change is handled at once."""
+    """Return the urgency for kinds whose changes are all handled immediately."""
     return Urgency(priority_of(change))
 
 
 def in_background(change: CacheChange) -> Urgency:
-    """Return the urgency of a key that never counts as backlog."""
+    """Return the urgency for kinds whose changes never count as backlog."""
     return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency by which a verdict is handled at once, an intermediate report a moment later, with the next
-    ones.
+    """Return the urgency by which a final report is handled immediately and an intermediate one after a short delay.
+
+    The delay lets several intermediate reports be handled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
@@ -95,7 +97,7 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency by which an engine's report on a run goes before runs that have not started."""
+    """Return the urgency by which reports on runs that have started go before runs that have not."""
     return Urgency(_has_started(change))
 
 

@@ -16,9 +16,9 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class HotLoopEvidence:
-    """Evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
+    """The evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
 
-    A repeat is a flap, or a fight with another writer.
+    A repeat shows that the status alternates, or that another writer keeps changing it back.
     """
 
     writes: int
@@ -33,11 +33,11 @@ def fingerprint(status: Manifest) -> str:
 
 
 class HotLoopDetector(Generic[K]):
-    """Detector of hot loops that remembers the status writes of the last `window` seconds.
+    """A detector of reconcile loops, which remembers the status writes of the last `window` seconds.
 
-    A key is hot at `repeats` writes of a status that was written before within the window, or at `writes` of any kind
-    (a status that contains a clock). It is reported once, then counted again from zero. Another `generation` restarts
-    the count too: then people, or another controller, keep the object changing.
+    A key is in a hot loop after `repeats` writes of a status that was already written within the window, or after
+    `writes` writes of any kind (as of a status that contains a clock). It is reported once, then counted from zero. A
+    new `generation` restarts the count too, because then people or another controller keep changing the object.
     """
 
     def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
@@ -91,10 +91,10 @@ class _Unseen:
 
 
 class PendingWrites(Generic[K]):
-    """The writes of each key that the cache has not shown yet.
+    """The writes for each key that the cache has not shown yet.
 
-    `timeout` is how many seconds after its last write a key waits for the cache; then its objects must be read live.
-    Only the latest write of each object counts.
+    A key waits for the cache for `timeout` seconds after its last write; then its objects must be read live. Only the
+    latest write of each object counts.
     """
 
     def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:
@@ -110,7 +110,7 @@ class PendingWrites(Generic[K]):
             self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
-        """Return the objects whose last writes the cache has not seen yet; empty if the key may be decided."""
+        """Return the objects whose last writes the cache has not seen yet. If empty, the key may be reconciled."""
         pending = self._unseen.get(key)
         if pending is None:
             return ()
@@ -122,7 +122,7 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Return the seconds until the next check of the cache, None if the timeout is over and a live read is due."""
+        """Return the seconds until the next check of the cache; None if the timeout is over and a live read is due."""
         pending = self._unseen[key]
         if now >= pending.until:
             return None
@@ -130,17 +130,17 @@ class PendingWrites(Generic[K]):
         return _CHECKS.delay(pending.checks + 1, jitter=0.0)
 
     def is_waiting(self, key: K) -> bool:
-        """Report whether the key's turn has come and it waits for the cache."""
+        """Report whether the key is due but waits for the cache to show its writes."""
         pending = self._unseen.get(key)
         return pending is not None and pending.checks > 0
 
     def forget(self, key: K) -> None:
-        """Forget the key's writes, since its objects were read live."""
+        """Forget the key's writes, after its objects were read live."""
         self._unseen.pop(key, None)
 
 
 class EventOrigin(Enum):
-    """The writer of the change that a watch event shows, from the view of one key."""
+    """The writer of a change that a watch event shows, from the view of one key."""
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
@@ -149,7 +149,7 @@ class EventOrigin(Enum):
 
 @attrs.frozen
 class ObjectEvent:
-    """One change for one key: an object's version (None for a deletion), its priority, and the longest delay."""
+    """One change that concerns one key: the object's version (None for a deletion), priority, and longest delay."""
 
     ref: ObjectRef
     version: str | None
@@ -158,7 +158,10 @@ class ObjectEvent:
 
 
 class OwnWrites(Generic[K]):
-    """The writes of each key's last pass, and the events that came while a key is being processed."""
+    """The writes of each key's last pass, and the watch events that arrive during a pass.
+
+    They distinguish echoes of our own writes from changes by others.
+    """
 
     def __init__(self) -> None:
         self._own: dict[K, set[tuple[ObjectRef, str | None]]] = {}
@@ -169,7 +172,7 @@ class OwnWrites(Generic[K]):
         return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
-        """Record the start of a pass whose caches have seen every write of the pass before."""
+        """Record the start of a pass. The caches must have seen every write of the pass before."""
         self._own.pop(key, None)
         self._deferred[key] = []
 
@@ -179,14 +182,18 @@ class OwnWrites(Generic[K]):
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the writer of an event's change; during a pass over the key, keep the event until the pass ends."""
+        """Return the writer of an event's change. During a pass over the key, the event is kept until the pass ends."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
-        """End the pass; return its events that must wake the key: all of them if the pass left work to do."""
+        """End the pass and return the kept events that must wake the key.
+
+        These are all kept events unless the pass reached a fixed point, which makes echoes of its own writes
+        unimportant.
+        """
         deferred = self._deferred.pop(key)
         if not at_fixed_point:
             self._own.pop(key, None)

@@ -46,7 +46,7 @@ class Priority(IntEnum):
 
 @attrs.frozen
 class Processing:
-    """A key in the hands of a worker: its priority, when it was taken, and the seconds it had been ready before."""
+    """A key that a worker has taken: its priority, when it was taken, and how many seconds it had been ready before."""
 
     priority: Priority
     taken_at: float
@@ -55,7 +55,7 @@ class Processing:
 
 @attrs.frozen
 class QueueStats:
-    """Counts for metrics: keys ready per priority, delayed, being processed; adds and retries since the start."""
+    """Counts for metrics: keys ready per priority, delayed, and being processed; adds and retries since the start."""
 
     ready: dict[Priority, int]
     delayed: int
@@ -65,10 +65,10 @@ class QueueStats:
 
 
 class PriorityLevel(Generic[K]):
-    """Ready keys of one priority, in groups that must not starve each other: namespaces.
+    """The ready keys of one priority, in groups (namespaces) that take turns so that none starves another.
 
-    Kept in two orders: by group for taking turns, and by age to find keys that have waited too long. All calls take
-    constant time.
+    Keys are kept in two orders: by group for the turns, and by age to find keys that have waited too long. All calls
+    take constant time.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class PriorityLevel(Generic[K]):
 
     @property
     def oldest_since(self) -> float:
-        """The time when the oldest key came in. Raises StopIteration if the level is empty."""
+        """The time when the oldest key became ready. Raises StopIteration if the level is empty."""
         return next(iter(self._since.values()))
 
     @property
@@ -102,7 +102,7 @@ class PriorityLevel(Generic[K]):
         return next(iter(next(iter(self._turns.values()))))
 
     def pass_turn(self, group: Hashable) -> None:
-        """Move a group that was just served to the end."""
+        """Move a group that was just served to the end of the turns."""
         if group in self._turns:
             self._turns.move_to_end(group)
 
@@ -112,7 +112,7 @@ _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
 
 
 class RateLimiter(Generic[K]):
-    """The failures of each key since its last success; `total` counts all retries."""
+    """The number of failures of each key since its last success. `total` counts all retries."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -124,9 +124,9 @@ class RateLimiter(Generic[K]):
         return self._failures.get(key, 0)
 
     def delay(self, key: K, requeue: Requeue) -> float | None:
-        """Return the seconds until the key is due again, None if it is not.
+        """Return the seconds until the key is due again; None if it is not requeued.
 
-        Count a failure; a success resets the count.
+        A failure is counted; a success resets the count.
         """
         match requeue.pace:
             case RequeuePace.NONE:
@@ -179,9 +179,10 @@ class _QueuedKey:
 
 
 class WorkQueue(Generic[K]):
-    """The work queue. `group_of` returns the group of a key, since groups take turns; `ageing` is in seconds.
+    """A queue of keys to reconcile, with priorities, delays, backoff, and turns between groups of keys.
 
-    `exclusion_key` returns the lock of a key, None for none; it is evaluated when the key's turn comes.
+    `group_of` returns the group of a key. `exclusion_key` returns a lock that keys share, None for no lock; it is
+    evaluated when the key's turn comes. A key that has waited for `ageing` seconds goes first.
     """
 
     def __init__(
@@ -242,7 +243,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K, now: float, requeue: Requeue) -> None:
-        """Give a taken key back. Raises KeyError for a key that is not being processed."""
+        """Give a taken key back and schedule its next turn. Raises KeyError for a key that is not being processed."""
         if requeue.after is not None and requeue.pace in _WITH_DEADLINE and key in self._processing:
             self.add(key, now, after=requeue.after)
         processing = self._processing.pop(key)
@@ -255,7 +256,7 @@ class WorkQueue(Generic[K]):
             self._want(key, asked_meanwhile, now)
 
     def next_wakeup(self, now: float) -> float | None:
-        """Return the seconds until `take` can give a key, 0 if it can now, None if no key is waiting."""
+        """Return the seconds until `take` can return a key: 0 if it can now, None if no key is waiting."""
         self._promote(now)
         self._block()
         if self._ready:
@@ -263,7 +264,7 @@ class WorkQueue(Generic[K]):
         return self._delays[0][0] - now if self._delays else None
 
     def due_in(self, key: K, now: float) -> float | None:
-        """Return the seconds until a key that was added is ready, None if it was not added."""
+        """Return the seconds until an added key is ready; None if it was not added."""
         pending = self._pending.get(key)
         return None if pending is None else max(0.0, pending.ready_at - now)
 
@@ -278,15 +279,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_taken(self) -> float | None:
-        """The time when the key that is being processed for longest was taken."""
+        """The time when the key that has been processed for longest was taken; None if no key is being processed."""
         return min((processing.taken_at for processing in self._processing.values()), default=None)
 
     def unfinished(self, now: float) -> float:
-        """Return the sum of the seconds for which the keys now in hand have been processed."""
+        """Return for how many seconds, in sum, the keys being processed have been processed so far."""
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def entries(self) -> Iterator[tuple[K, str, float]]:
-        """Yield every key, as `processing` since a time, `ready` since one, or `waiting` until one."""
+        """Yield every key with its state and a time: `processing` since, `ready` since, or `waiting` until."""
         for key, processing in self._processing.items():
             yield key, "processing", processing.taken_at
         for key, queued in self._pending.items():
@@ -298,7 +299,7 @@ class WorkQueue(Generic[K]):
         return self._rate_limiter.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
-        """Accept no more keys and forget delayed ones; ready ones are still handed out only with `drain`."""
+        """Accept no more keys and forget delayed ones. Ready keys are still handed out only with `drain`."""
         self._promote(now)
         self._closed = True
         self._delays.clear()
@@ -310,12 +311,12 @@ class WorkQueue(Generic[K]):
 
     @property
     def drained(self) -> bool:
-        """True after `shutdown`, when no key is left to hand out or being processed."""
+        """True after `shutdown` once no key is being processed or left to hand out."""
         return self._closed and not self._pending and not self._processing
 
     @property
     def stats(self) -> QueueStats:
-        """The counts at this moment."""
+        """The present counts for metrics."""
         ready = {priority: len(level) for priority, level in self._levels.items()}
         waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
         return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
