@@ -32,7 +32,10 @@ from purekube.schema import Schema
 
 @attrs.frozen(eq=False)
 class WhenElapsed:
-    """A time after which a gate opens: so many seconds after the result of `time`, a text, maybe an optional one."""
+    """A delay of a gate: it opens `seconds` after the timestamp that the expression `time` returns.
+
+    The timestamp is a text, or an optional text if the field may be absent.
+    """
 
     time: BoxExpression
     seconds: float
@@ -40,9 +43,10 @@ class WhenElapsed:
 
 @attrs.frozen(eq=False)
 class BoxWhen:
-    """A gate of a phase or a resource: open if `expression`, a bool, holds, or one of `times` has come.
+    """A compiled gate of a phase or a resource, which delays writes until it is open.
 
-    `phase` is empty for a gate of the resource itself.
+    It is open if the boolean `expression` is true, or if one of `times` has passed. `phase` is empty for a gate of the
+    resource itself.
     """
 
     place: Place
@@ -60,7 +64,7 @@ class BoxWhen:
 
 @attrs.frozen(eq=False)
 class Iteration:
-    """The parts of `forEach`: the variable of an item, the list, and the key that identifies an item."""
+    """The compiled `forEach` of a resource: the variable's name, the list, and the key that identifies an item."""
 
     variable: str
     items: BoxExpression
@@ -69,7 +73,7 @@ class Iteration:
 
 @attrs.frozen(eq=False)
 class BoxNode:
-    """A resource of the box with its programs."""
+    """A compiled resource of the box, with its template and expressions."""
 
     id: str
     kind: Kind
@@ -98,7 +102,7 @@ class BoxNode:
 
 @attrs.frozen(eq=False)
 class ExternalNode:
-    """An external: its name comes from `self` alone."""
+    """A compiled external: another owner's object that the box reads. Its name is computed from the parent alone."""
 
     id: str
     kind: Kind
@@ -120,7 +124,9 @@ class ExternalNode:
 
 @attrs.frozen(eq=False)
 class StatusCondition:
-    """A condition of the parent: `status` is a boolean expression, reason and message are texts."""
+    """A condition that the box declares for the parent. `status` is a boolean expression; reason and
+    message are texts.
+    """
 
     type: str
     status: BoxExpression
@@ -130,8 +136,9 @@ class StatusCondition:
 
 @attrs.frozen
 class BoxRule:
-    """A rule that every parent must satisfy. `in_crd`: the CRD can check it, because it reads nothing that a CRD
-    hides.
+    """A validation rule that every parent must satisfy.
+
+    `in_crd` says whether the CRD can check it; it cannot if the rule reads fields that CRD rules do not see.
     """
 
     rule: str
@@ -142,7 +149,7 @@ class BoxRule:
 
 @attrs.frozen(eq=False)
 class CompiledMutation:
-    """A field of the parent that is filled in if absent. `is_default`: the CRD can fill it in."""
+    """A default for a field of the parent, filled in if the field is absent. `is_default`: the CRD can fill it in."""
 
     path: tuple[str, ...]
     value: Template
@@ -151,7 +158,10 @@ class CompiledMutation:
 
 @attrs.frozen(eq=False)
 class CompiledVersion:
-    """A further version of the kind with templates of its fields by path: `up` reads `old`, `down` reads `self`."""
+    """A further version of the kind, with conversion templates by the path of the field that each computes.
+
+    Templates in `up` convert to the storage version and read `old`; those in `down` convert back and read `self`.
+    """
 
     name: str
     up: Mapping[tuple[str, ...], Template]
@@ -162,8 +172,9 @@ class CompiledVersion:
 
 @attrs.frozen(eq=False)
 class Box:
-    """A compiled operator of one kind. `nodes` are in topological order; `drains` run first when the parent is
-    deleted.
+    """A compiled box: an operator for one kind.
+
+    `nodes` are its resources in topological order. `drains` are resources that run first when the parent is deleted.
     """
 
     name: str
@@ -194,7 +205,7 @@ class Box:
 
     @property
     def asks_namespaces(self) -> bool:
-        """Report whether a namespace other than the parent's is computed somewhere."""
+        """Report whether any namespace is computed that may differ from the parent's."""
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
             external.asks_namespace for external in self.externals
@@ -203,11 +214,11 @@ class Box:
 
     @property
     def field_manager(self) -> str:
-        """The field manager of its objects."""
+        """The field manager under which the box writes all objects."""
         return f"vworkspace-box.{self.name}"
 
     def node(self, identifier: str) -> BoxNode | None:
-        """Return the resource with an id, drains included; None if there is none."""
+        """Return the resource with this id, drains included; None if there is none."""
         return self._by_id.get(identifier)
 
     _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)

@@ -23,13 +23,13 @@ _ANY: Final = "_"
 
 @attrs.frozen
 class ChildNames:
-    """The resources by their kinds in small letters: `deployment`."""
+    """A table of resource ids by lower-case kind, such as `deployment`, for expressions like `children.deployment`."""
 
     by_kind: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
-        """Make the table from ids and their kinds."""
+        """Make the table from pairs of id and kind."""
         found: dict[str, tuple[str, ...]] = {}
         for identifier, kind in resources:
             found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
@@ -37,11 +37,14 @@ class ChildNames:
 
     @property
     def lists(self) -> Mapping[str, tuple[str, ...]]:
-        """The ids of each kind, under the name that its list has in a scope."""
+        """The resource ids of each kind, by the name of the variable that lists all children of that kind."""
         return {list_name(kind): ids for kind, ids in self.by_kind.items()}
 
     def ids_of(self, kind: str) -> tuple[str, ...]:
-        """Return the resources of a kind. Raises LookupError with what to write for a kind that no resource has."""
+        """Return the ids of the resources of a kind.
+
+        Raises LookupError with a suggestion if no resource has that kind.
+        """
         ids = self.by_kind.get(kind.lower(), ())
         if not ids:
             near = get_close_matches(kind.lower(), self.by_kind, 1)
@@ -50,11 +53,11 @@ class ChildNames:
         return ids
 
     def has(self, kind: str, identifier: str) -> bool:
-        """Report whether a resource of that id is of that kind."""
+        """Report whether the resource with this id is of that kind."""
         return identifier in self.by_kind.get(kind.lower(), ())
 
     def only(self, kind: str) -> str:
-        """Return the only resource of a kind. Raises LookupError if there are several."""
+        """Return the id of the only resource of a kind. Raises LookupError if there are several or none."""
         ids = self.ids_of(kind)
         if len(ids) > 1:
             named = " or ".join(f"{ROOT}.{kind}.{identifier}" for identifier in ids)
@@ -62,7 +65,7 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """Return a gate's path with an id in place of `children` and the kind. Raises LookupError."""
+        """Return a gate's path with `children.<kind>` replaced by the resource's id. Raises LookupError."""
         if not steps or steps[0] != ROOT:
             return list(steps)
         if len(steps) < 2 or not isinstance(steps[1], str):
@@ -73,17 +76,19 @@ class ChildNames:
         return [self.only(kind), *steps[2:]]
 
     def resolve(self, tree: Expression, source: str) -> Expression:
-        """Return the tree with `children.<kind>` replaced by ids. Raises CelSyntaxError with the place."""
+        """Return the expression with `children.<kind>` replaced by resource ids. Raises CelSyntaxError with the
+        position.
+        """
         return _Resolver(self, source).visit(tree)
 
 
 def list_name(kind: str) -> str:
-    """Return the name under which a scope has all children of a kind."""
+    """Return the name of the variable that holds all children of a kind."""
     return f"{ROOT}.{kind.lower()}[*]"
 
 
 def readable(source: str) -> str:
-    """Replace `[*]` in the source by an index that the grammar accepts; all characters keep their places.
+    """Replace `[*]` in an expression's text by an index that CEL accepts. The positions of other characters stay.
 
     Raises CelSyntaxError.
     """

@@ -34,7 +34,7 @@ _CONDITIONS: Final = (
 
 @attrs.frozen(eq=False)
 class OwnKind:
-    """The compiled declarations of a box about the parent's kind."""
+    """The compiled part of a box that concerns the parent's own kind: validation, defaults, versions and status."""
 
     fields: Mapping[str, Template]
     conditions: tuple[StatusCondition, ...]
@@ -44,7 +44,7 @@ class OwnKind:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, resources: Resources) -> "OwnKind":
-        """Compile everything about the parent's own kind."""
+        """Compile that part of a box."""
         reader = _Reader(model, crd, resources)
         reader.check_status()
         return cls(
@@ -260,9 +260,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 @attrs.frozen(eq=False)
 class Examination:
-    """The result of an examination. `box` is set if it has no problems.
+    """The result of checking a box. `box` is set if there are no problems.
 
-    `unchecked` are places whose types no schema gives; `untyped` are kinds without a schema.
+    `unchecked` are places whose type no schema defines. `untyped` are kinds without a schema.
     """
 
     box: Box | None
@@ -274,7 +274,7 @@ class Examination:
 
 
 def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
-    """Compile a box that is to run. Raises BoxProblems with every problem."""
+    """Compile a box so that it can run. Raises BoxProblems with every problem."""
     found = examine(model, crd, schemas, places)
     if found.box is None:
         raise BoxProblems(found.problems)
@@ -282,7 +282,7 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
 
 
 def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
-    """Examine a box without raising. `crd` is the CRD of its own kind, None if it could not be read."""
+    """Check and compile a box without raising. `crd` is the CRD of its own kind, None if it could not be read."""
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:
         findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")

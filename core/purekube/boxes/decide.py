@@ -38,14 +38,14 @@ _LONGEST_NAME: Final = 253
 
 @attrs.frozen
 class BoxContext:
-    """The input of a decision in addition to what was observed."""
+    """The input of a box's decision that was not observed in the cluster, such as the time."""
 
     now: datetime
 
 
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
-    """Return the box as its controller sees it."""
+    """Return the box as a `Composite`, which is the form that its controller needs."""
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         return decide(box, parent, observed, BoxContext(now))
@@ -80,7 +80,10 @@ def composite_of(box: Box) -> Composite:
 
 
 def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
-    """Return the ServiceAccount that acts for a parent, in its namespace; None if `name` renders to no valid name."""
+    """Return the ServiceAccount that acts for a parent, in the parent's namespace.
+
+    Return None if the template `name` renders to no valid name.
+    """
     try:
         text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
     except ExpressionFailure:
@@ -95,7 +98,7 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """Yield the externals whose names are known, with their references."""
+    """Yield the externals whose names can be computed already, each with the reference of its object."""
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
         try:
@@ -107,7 +110,7 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """Return the state of every node of the box."""
+    """Return the state of every resource of the box for one parent, for people."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     return Explanation(
@@ -158,7 +161,7 @@ def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snaps
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
-    """Return the rights that the controllers of these boxes need, all together."""
+    """Return the rights that the controllers of all these boxes need together."""
     boxes = tuple(boxes)
     everywhere = [*shared_access(map(composite_of, boxes))]
     tenant: list[Access] = []
@@ -176,7 +179,7 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
 
 
 def access_of_account(box: Box) -> CompositeAccess:
-    """Return the rights that a parent's ServiceAccount needs for the children, if the box acts as that account."""
+    """Return the rights on children that the ServiceAccount of a parent needs, if the box acts through one."""
     composite = composite_of(box)
     changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
     everywhere = [*child_rights(composite, near=False), *(access for near, access in changed if not near)]
@@ -199,5 +202,8 @@ def _changed(node: BoxNode) -> tuple[str, ...]:
 
 
 def owners(boxes: Iterable[Box]) -> Iterator[Access]:
-    """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
+    """Yield the rights that setting `blockOwnerDeletion` requires.
+
+    The admission plugin OwnerReferencesPermissionEnforcement checks them where it is enabled.
+    """
     return owner_access(map(composite_of, boxes))

@@ -32,7 +32,9 @@ TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A resource of the file with its place and its phase; `drain` is the number of its phase before a deletion."""
+    """A resource of the file with its path and its phase. `drain` is the number of its deletion phase, if
+    it has one.
+    """
 
     resource: BoxResource
     path: str
@@ -47,7 +49,7 @@ class Entry:
 
     @property
     def template_path(self) -> str:
-        """The path of its template."""
+        """The path of the resource's template in the file."""
         return f"{self.path}.template"
 
 
@@ -115,7 +117,7 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return everything that others may depend on, by id."""
+    """Return everything that resources may depend on, by id."""
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
     }
@@ -128,7 +130,7 @@ def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Tar
 def kinds_of(
     entries: Sequence[Entry], model: OperatorBox, schemas: Schemas, findings: Findings
 ) -> Mapping[str, KnownKind]:
-    """Return the known kinds by id; unknown ones are reported."""
+    """Return the kinds of resources and externals by id. Unknown kinds are reported and left out."""
     known_kinds: dict[str, KnownKind] = {}
     desired: list[tuple[str, Mapping[str, Any], str]] = [
         (entry.id, entry.resource.template, entry.template_path) for entry in entries
@@ -170,7 +172,7 @@ def _unknown_kind(api_version: str, kind: str, schemas: Schemas) -> str:
 
 
 def is_secret(kind: Kind) -> bool:
-    """Report whether it is the kind Secret, whose data must not flow anywhere else."""
+    """Report whether the kind is Secret, whose data may not be copied into other objects."""
     return (kind.api_version, kind.kind) == SECRET
 
 
@@ -181,7 +183,7 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Return all variables that a status field may read."""
+    """Return all variables that the parent's status may read."""
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
         kind = kinds[entry.id].type if entry.id in kinds else DYN
@@ -193,7 +195,7 @@ def variables_of(
 
 @attrs.frozen(eq=False)
 class Externals:
-    """The compiler of the externals that a file names."""
+    """A compiler for the externals in a file."""
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]
@@ -245,7 +247,7 @@ class Externals:
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """Return the external with all paths of it that the box's expressions read."""
+        """Return the external with the paths of all its fields that expressions of the box read."""
         said = self.said[at]
         below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)
@@ -271,12 +273,15 @@ def _field_path(path: VariablePath) -> VariablePath:
 
 
 def is_worked_out(namespace: Any) -> bool:
-    """Report whether expressions compute a namespace that may differ from the parent's."""
+    """Report whether a template's namespace is computed by an expression and may differ from the parent's."""
     return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
 
 
 def stays_at_home(value: Any) -> bool:
-    """Report whether a template's namespace is certainly the parent's: it names none, or exactly that."""
+    """Report whether a template's namespace is certainly the parent's.
+
+    This is so if the template names none, or exactly `${self.metadata.namespace}`.
+    """
     if value is None:
         return True
     try:

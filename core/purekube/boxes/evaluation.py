@@ -27,7 +27,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
-    """Return the variables that expressions read."""
+    """Return the names of all variables that the expressions read."""
     return frozenset(
         read.path[0]
         for expression in expressions
@@ -40,9 +40,9 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 class Evaluation:
     """The data and the step budget that all expressions of one decision share.
 
-    `parent` is the value of the variable `self`. `now` is read by gates only, and None if none is evaluated. In
-    `observed` are the consents of other namespaces and of Secrets. `due` is the earliest time at which a closed gate
-    will open.
+    `parent` is the value of the variable `self`. `now` is read only by gates, and is None if no gate is evaluated.
+    `observed` shows which other namespaces and Secrets allow the box to use them. `due` is the earliest time at which a
+    closed gate will open.
     """
 
     box: Box
@@ -54,15 +54,15 @@ class Evaluation:
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
 
     def look_again(self, at: datetime) -> None:
-        """Record that a gate opens at that time, so that the object is reconciled then."""
+        """Record the time at which a gate opens, so that the object is reconciled then."""
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
-        """Return the initial scope; the engine fills in the nodes."""
+        """Return the initial scope, into which the graph engine puts each node once it is evaluated."""
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
-        """Return the values of those `names` that have one. `bindings` take precedence."""
+        """Return the values of those variables in `names` that have a value. `bindings` override other values."""
         found: dict[str, Any] = {}
         for name in names:
             if name in bindings:
@@ -104,7 +104,7 @@ class Evaluation:
             self._spent(budget)
 
     def render(self, template: Template, values: Mapping[str, Any]) -> Any:
-        """Return the value of a whole template. Raises ExpressionFailure."""
+        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure."""
         budget = self._budget()
         try:
             return template.render(values, budget)
@@ -121,14 +121,14 @@ class Evaluation:
 
 
 def evaluation_of(scope: Scope) -> Evaluation:
-    """Return the evaluation to which a scope belongs."""
+    """Return the evaluation for which a scope was made."""
     evaluation = scope.values[_EVALUATION]
     assert isinstance(evaluation, Evaluation)
     return evaluation
 
 
 def hold_of(failure: ExpressionFailure) -> Hold:
-    """Return the Hold of the node that needs a value, when its expression failed."""
+    """Return the Hold that postpones a node whose expression failed."""
     cause = HoldCause.MISSING if failure.is_missing else HoldCause.FAULT
     return Hold(cause, failure.problem, failure.place)
 
@@ -138,7 +138,7 @@ _WITHOUT_VALUE: Final = "NoValueYet"
 
 @attrs.frozen
 class Reported:
-    """The evaluated status: fields, conditions, and errors."""
+    """The evaluated status of a parent: fields, conditions, and the errors of expressions."""
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)
     conditions: tuple[DesiredCondition, ...] = ()
@@ -146,7 +146,7 @@ class Reported:
 
 
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
-    """Evaluate the declared fields and conditions of the status, in a complete scope."""
+    """Evaluate the status fields and conditions that the box declares, after all nodes were evaluated."""
     faults: list[str] = []
     fields: dict[str, Any] = {}
     for name, template in box.status_fields.items():
@@ -193,7 +193,10 @@ def _text(value: Any) -> str:
 
 
 def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:
-    """Set Ready to False if the status could not be evaluated, unless it is not True already."""
+    """Return the conditions with Ready False and Stalled True if the status could not be evaluated.
+
+    They are unchanged without `faults`, or if Ready is not True anyway.
+    """
     ready = next((condition for condition in conditions if condition.type == READY), None)
     if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
         return tuple(conditions)
@@ -206,7 +209,10 @@ def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -
 def together(
     expressions: Sequence[BoxExpression],
 ) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
-    """Return a function that tests whether all expressions hold; the first that is false, or has no value, decides."""
+    """Return a function that tests whether all expressions are true, in their order.
+
+    The function returns a Hold if an expression that it evaluates has no value.
+    """
     names = [(expression, variables((expression,))) for expression in expressions]
 
     def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:
@@ -222,7 +228,10 @@ def together(
 
 
 def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
-    """Return a function that tests whether all gates are open; a closed one is reported with its test and its line."""
+    """Return a function that tests whether all gates are open.
+
+    For a closed gate it returns a Hold that names the gate's test and line.
+    """
     asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
 
     def ask(scope: Scope) -> bool | Hold:

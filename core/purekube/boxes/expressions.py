@@ -22,9 +22,9 @@ _HIDDEN: Final = "it cannot be evaluated, and what it reads is secret"
 
 
 class ExpressionFailure(Exception):
-    """The failure of an expression, with its place.
+    """The failure of an expression, with its place in the file.
 
-    `is_missing`: a value that it reads does not exist yet, so its reader waits.
+    `is_missing` says that the expression reads a value that does not exist yet, so that waiting may help.
     """
 
     def __init__(self, place: Place, error: CelError) -> None:
@@ -36,7 +36,7 @@ class ExpressionFailure(Exception):
 
 @attrs.frozen(eq=False)
 class BoxExpression:
-    """A program, and the place of its text."""
+    """A compiled expression, with the place of its text in the file."""
 
     program: Program
     place: Place
@@ -58,7 +58,7 @@ class BoxExpression:
             raise self.failure(error) from error
 
     def failure(self, error: CelError) -> ExpressionFailure:
-        """Return the failure to report for an error of the evaluation."""
+        """Return the ExpressionFailure for an evaluation error of this expression."""
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:

@@ -24,9 +24,9 @@ _OWN_DOMAIN: Final = "box.vworkspace.io/"
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """The checks of one box's resources.
+    """The checks of a box's resources that need no types.
 
-    `names` are the ids of externals, and of all resources that live as long as the parent.
+    `names` are the ids of externals and of all resources that exist as long as the parent.
     """
 
     findings: Findings
@@ -102,7 +102,7 @@ class FormChecks:
             self.findings.problem(f"{entry.path}.rollOn", message)
 
     def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
-        """Check that a name is not made of a field that changes on every write."""
+        """Report a name that is made of a field that changes on every write."""
         prefix = f"{entry.template_path}.metadata.name"
         made = [expression for expression in template.expressions if expression.place.path.startswith(prefix)]
         made += [iteration.key] if iteration is not None else []
@@ -114,7 +114,7 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn of an object whose existence depends on a status, since it would be created and deleted repeatedly."""
+        """Warn of an object whose existence depends on a status, since it may be created and deleted repeatedly."""
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):
                 message = (
@@ -123,7 +123,7 @@ class FormChecks:
                 self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
 
     def check_twice(self, living: Iterable[Entry]) -> None:
-        """Refuse two resources that write the same object: they would overwrite each other."""
+        """Report two resources that write the same object, since they would overwrite each other."""
         seen: dict[tuple[str, ...], Entry] = {}
         for entry in living:
             raw = entry.resource.template

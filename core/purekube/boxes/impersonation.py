@@ -49,9 +49,9 @@ _DEEPEST: Final = 24
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return the power that decides a field of a kind; None for a harmless field.
+    """Return the power that a user has who can choose the field at `steps`; None for a harmless field.
 
-    `elsewhere`: not in the parent's namespace.
+    `elsewhere` says that the object is not in the parent's namespace.
     """
     if steps == ("metadata", "name"):
         return Power.NAMES if elsewhere or not kind.namespaced else None
@@ -81,12 +81,15 @@ def _power_of(step: str, rest: Steps) -> Power | None:
 
 
 def is_data(kind: Kind, steps: Steps) -> bool:
-    """Report whether a place holds texts and data alone, whatever its keys are."""
+    """Report whether the field at `steps` holds only data, such as a ConfigMap's, whatever its keys are."""
     return not _TEXTS.isdisjoint(steps) or any(steps[: len(path)] == path for path in _DATA.get(kind, ()))
 
 
 def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return the powers that an object at a place may contain, by its type and by what its schema allows."""
+    """Return the powers that a value at `steps` may contain, each with the path of a field that has it.
+
+    The value's type and schema limit which fields are possible.
+    """
     found: dict[Power, Steps] = {}
     _powers_below(kind, steps, cel_type, schema, found, set())
     return found
@@ -134,7 +137,7 @@ def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelT
 
 
 def is_allowed(power: Power, taint: Taint) -> bool:
-    """Report whether a value with this taint may decide a power."""
+    """Report whether a value with this taint may be written into a field that has the power."""
     match power:
         case Power.NAMESPACES | Power.HOSTS:
             return taint.origin is Origin.AUTHOR
@@ -149,7 +152,7 @@ def is_allowed(power: Power, taint: Taint) -> bool:
 
 
 def refusal(power: Power, who: str) -> str:
-    """Return the message about an expression that decides a power, with what to write instead."""
+    """Return the message that refuses an expression in a field with a power, with what to write instead."""
     trust = f"; where they may do that anyway, say `trustParents: [{power}]` in the spec of the box"
     match power:
         case Power.NAMESPACES:
@@ -178,20 +181,26 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class ImpersonationRules:
-    """The rules for the templates of one box. The authors of parents are trusted with `powers` alone."""
+    """The rules that keep authors of parents from gaining the box's rights through its templates.
+
+    The authors are trusted only with the powers in `trusted`.
+    """
 
     findings: Findings
     parent: Kind
     trusted: frozenset[Power]
 
     def of(self, kind: Kind, root: str, *, elsewhere: bool) -> "ImpersonatedTemplate":
-        """Return the checker of a template of that kind at a path. `elsewhere`: not in the parent's namespace."""
+        """Return the checker for the template of a `kind` that is at the path `root` in the file.
+
+        `elsewhere` says that the object may be in another namespace than the parent.
+        """
         return ImpersonatedTemplate(self, kind, root, elsewhere)
 
 
 @attrs.frozen
 class ImpersonatedTemplate:
-    """The template of one object, whose expressions are judged."""
+    """A checker for the expressions in the template of one object."""
 
     deputies: ImpersonationRules
     kind: Kind
@@ -201,8 +210,9 @@ class ImpersonatedTemplate:
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
     ) -> None:
-        """Report each power that an expression at a path decides without permission. `schema` is that of its place, if
-        known.
+        """Report each power that the expression at `path` gives to the authors of parents without permission.
+
+        `schema` is the schema of the field, if known.
         """
         for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
             if power not in self.deputies.trusted:

@@ -24,7 +24,7 @@ _WHOLE: Final = "object"
 
 @attrs.frozen(eq=False)
 class AdmissionRule:
-    """A rule that the webhook checks. `of_change`: it compares with the old object."""
+    """A rule that the webhook checks. `of_change` says that it compares with the old object."""
 
     program: Program
     message: str
@@ -34,7 +34,7 @@ class AdmissionRule:
 
 @attrs.frozen(eq=False)
 class BoxAdmission:
-    """The rules and computed fields of a box that its webhooks apply."""
+    """The rules and computed fields of a box that the CRD cannot apply, so that webhooks do."""
 
     name: str
     kind: Kind
@@ -43,7 +43,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Collect the rules and fields that only a webhook can apply; empty if the CRD can apply all of them."""
+        """Collect those rules and fields of a box; empty if the CRD can apply all of them."""
         plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
         environment = Environment({"self": plain, "oldSelf": plain})
         compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if not rule.in_crd)
@@ -114,7 +114,7 @@ def _pointer(path: Sequence[str]) -> str:
 
 @attrs.frozen
 class WebhookDuties:
-    """The reasons why a box needs webhooks: versions to convert, number of rules, fields to fill in."""
+    """The reasons why a box needs webhooks: versions to convert, the number of rules, and fields to fill in."""
 
     versions: tuple[str, ...] = ()
     rules: int = 0
@@ -122,7 +122,7 @@ class WebhookDuties:
 
     @classmethod
     def of(cls, box: Box) -> "WebhookDuties":
-        """Collect the reasons for a box; empty if the CRD can do all of it."""
+        """Collect the reasons for a box; empty if it needs no webhook."""
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
             sum(not rule.in_crd for rule in box.rules),

@@ -28,18 +28,21 @@ def finalizer(box: "Box") -> str:
 
 
 def child_labels(box: "Box") -> Mapping[str, str]:
-    """Return the labels of every child, apart from those that mark its owner."""
+    """Return the labels of every child, except the labels that identify its parent."""
     return {MANAGED_BY: MANAGED_BY_VALUE, BOX_NAME: box.name}
 
 
 def child_selector(box: "Box") -> str:
-    """Return the selector of the children of all parents of a box."""
+    """Return the label selector that finds the children of all parents of a box."""
     return f"{BOX_NAME}={box.name}"
 
 
 @lru_cache(maxsize=256)
 def child_kinds(box: "Box") -> tuple[Kind, ...]:
-    """Return the kinds of the box's children, and the kinds that it declares: an earlier file may have created some."""
+    """Return the kinds of all children that may exist.
+
+    They include kinds that the box only declares, since an earlier version of the file may have created such objects.
+    """
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}
     declared = (kind for kind in map(_declared, box.model.spec.kinds) if kind not in read)

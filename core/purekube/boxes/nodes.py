@@ -40,7 +40,10 @@ from purekube.readiness import Readiness, State
 
 
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
-    """Return the reason not to write into a computed namespace; None if it is the parent's own, or has consented."""
+    """Return a Hold if the box may not write into a computed namespace.
+
+    Return None if the namespace is the parent's own, or has consented by its annotation.
+    """
     own = get_path(evaluation.parent, "metadata", "namespace")
     if (
         own is None
@@ -55,7 +58,10 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return the reason not to use a Secret that a parent names; None if it does not exist, or has consented."""
+    """Return a Hold if the box may not read a Secret that a parent names.
+
+    Return None if the Secret does not exist, or has consented by its annotation.
+    """
     live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
     if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
         return None
@@ -92,13 +98,16 @@ _POLICIES: Final = {
 
 @lru_cache(maxsize=256)
 def graph_of(box: Box) -> Graph:
-    """Return the graph of a box: its externals, then its resources. Raises GraphError."""
+    """Return the dependency graph of a box: its externals, then its resources. Raises GraphError."""
     return Graph.of([*map(_external, box.externals), *(_resource(box, node) for node in box.nodes)])
 
 
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
-    """Return the graph of the drains, in which each phase waits for the one before. Raises GraphError."""
+    """Return the graph of the resources that run before a deletion, each phase after the one before.
+
+    Raises GraphError.
+    """
     nodes: list[GraphNode] = []
     before: tuple[str, ...] = ()
     for phase in box.drains:
@@ -119,7 +128,10 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
-    """Return namespace and name of an external; None if it has no name yet. Raises ExpressionFailure."""
+    """Return the namespace and name of an external's object; None if the name cannot be computed yet.
+
+    Raises ExpressionFailure.
+    """
     names = variables(external.name.expressions)
     said = evaluation.render(external.name, evaluation.variables(Scope(), names))
     name, namespace = get_path(said, "name"), get_path(said, "namespace")

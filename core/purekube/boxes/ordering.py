@@ -23,14 +23,14 @@ UNTIL: Final[Mapping[DependencyUntil, Until]] = {
 
 @attrs.frozen(eq=False)
 class Target:
-    """A resource (with its template) or external (which renders nothing) that others may depend on."""
+    """A resource or external on which resources may depend. An external has no template."""
 
     raw: Any = None
     is_list: bool = False
 
 
 def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """Return the state that a target must reach before another resource may read its field `rest`."""
+    """Return the state that a target must reach before another resource may read its field at the path `rest`."""
     if soft:
         return Until.NOTHING
     if target.is_list:
@@ -52,7 +52,7 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """Yield the edges that follow from the paths that an expression reads."""
+    """Yield the dependencies that follow from the paths that an expression reads."""
     for path, soft in reads:
         root, rest = path[0], path[1:]
         for identifier in lists.get(root, (root,)):
@@ -71,7 +71,10 @@ _LONGEST_CIRCLE: Final = 12
 
 
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
-    """Return the nodes in topological order with their waves; unchanged if they form a cycle, which is reported."""
+    """Return the nodes in topological order, each with its wave.
+
+    If they form a cycle, report it and return them unchanged.
+    """
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]
     for node in nodes:
@@ -89,7 +92,7 @@ def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findin
 
 
 def known_nodes(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
-    """Return the nodes without edges to unknown ones."""
+    """Return the nodes without their dependencies on unknown nodes."""
     return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
 
 
@@ -107,7 +110,7 @@ def _circle(path: Sequence[str]) -> str:
 
 
 def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
-    """Return for each id all ids that its template reads, directly or through others."""
+    """Return for each id the ids of all nodes that its template reads, directly or through other nodes."""
     direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
     found: dict[str, set[str]] = {}
     for name in direct:

@@ -33,7 +33,7 @@ class BoxProblem:
 
 
 class BoxProblems(ValueError):
-    """The error for a box that cannot run, with all problems in the order of the file."""
+    """The error for a box that cannot run. It holds all problems in the order of the file."""
 
     def __init__(self, problems: Sequence[BoxProblem]) -> None:
         self.problems = tuple(problems)
@@ -41,7 +41,7 @@ class BoxProblems(ValueError):
 
 
 class Findings:
-    """A collection of problems and warnings; each message is kept once for each place."""
+    """A collection of problems and warnings. A message is kept once for each place."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -57,11 +57,14 @@ class Findings:
         _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
 
     def place(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of a field."""
+        """Return the place in the file of the field at `path`."""
         return self._places.at(path, offset)
 
     def syntax(self, path: str, error: CelSyntaxError, source: str, begin: int | None) -> None:
-        """Add a syntax error. `begin` is where the text begins in the field's text, None if it is not in it."""
+        """Add a syntax error.
+
+        `begin` is the position of the expression in the field's text; None if the expression is not part of that text.
+        """
         offset = None if begin is None else begin + offset_of(error, source)
         self.problem(path, error.problem, offset)
 
@@ -92,7 +95,7 @@ def _by_line(problem: BoxProblem) -> tuple[str, int, int, str, str]:
 
 
 def offset_of(error: CelSyntaxError, source: str) -> int:
-    """Return the place of an error as a number of characters from the beginning of its text."""
+    """Return the position of an error as a number of characters from the beginning of the source."""
     if error.line == 0:
         return 0
     lines = source.split("\n")
@@ -105,7 +108,7 @@ def joined_names(names: Iterable[str]) -> str:
 
 
 def no_such(name: str, names: Iterable[str]) -> str:
-    """Return the message for an id that does not exist."""
+    """Return the message for an id that does not exist, with similar `names` that do."""
     near = get_close_matches(name, sorted(names), 1)
     hint = f"did you mean {near[0]}?" if near else joined_names(names)
     return f"there is no resource, external or phase {name}: {hint}"

@@ -43,7 +43,7 @@ from purekube.schema.node import Schema
 
 @attrs.frozen(eq=False)
 class Resources:
-    """The resources of one box while they are compiled to nodes."""
+    """A compiler that turns the resources of one box into nodes."""
 
     model: OperatorBox
     findings: Findings
@@ -65,7 +65,7 @@ class Resources:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":
-        """Collect the names in the file, with the kinds and schemas that are known."""
+        """Make the compiler from a file, the CRD of its kind, and the known schemas."""
         entries = unique(tuple(entries_of(model)), model, findings)
         kinds = kinds_of(entries, model, schemas, findings)
         living = [entry for entry in entries if entry.drain is None]
@@ -84,7 +84,7 @@ class Resources:
 
     @property
     def expressions(self) -> ExpressionCompiler:
-        """The compiler of its expressions."""
+        """The compiler for expressions in these resources."""
         return self.templates.expressions
 
     @property
@@ -93,7 +93,7 @@ class Resources:
 
     @property
     def living(self) -> tuple[Entry, ...]:
-        """The resources that exist as long as the parent does."""
+        """The resources that exist as long as the parent does, which excludes drains."""
         return tuple(entry for entry in self.entries if entry.drain is None)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
@@ -105,7 +105,9 @@ class Resources:
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """Return the drains as nodes, phase by phase: they read only the parent and each other."""
+        """Return the nodes that run before a deletion, in a tuple per phase. They read only the parent and
+        each other.
+        """
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
         types = {entry.id: self._type(entry) for entry in drains}
@@ -119,7 +121,10 @@ class Resources:
         return tuple(ordered(known_nodes(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
-        """Return the externals with the paths that expressions read. Call it last, when all expressions are known."""
+        """Return the externals with the paths that expressions read.
+
+        Call it after all other parts, because only then are all expressions known.
+        """
         externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates, self.deputies)
         found = externals.compiled()
         read = [path for paths in self.reads.values() for path in paths]
@@ -141,7 +146,10 @@ class Resources:
         return template
 
     def use_of_secrets(self) -> SecretUse:
-        """Return the part of the box's Secrets that must be read. Call it last, when all expressions are known."""
+        """Return which part of the box's Secrets must be read.
+
+        Call it after all other parts, because only then are all expressions known.
+        """
         secrets = [entry for entry in self.entries if entry.id in self.kinds and is_secret(self.kinds[entry.id].kind)]
         names = {secret.id for secret in secrets}
         names |= {name for name, ids in self.children.lists.items() if names.intersection(ids)}
@@ -284,7 +292,7 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Refuse a template or status that reads a value derived from itself: it would never settle."""
+        """Report templates and status fields that read a value derived from themselves, as they would never settle."""
         self._check_status_itself(fields, conditions)
         made_of = {
             name: {path[0] for made in template.expressions for path in paths_of(made, self.variables)}

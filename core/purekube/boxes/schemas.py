@@ -26,24 +26,24 @@ _UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=T
 
 @attrs.frozen(eq=False)
 class KnownKind:
-    """A kind, and the schema of its whole objects if known."""
+    """A kind with the schema of its whole objects, if known."""
 
     kind: Kind
     schema: Schema | None = None
 
     @property
     def type(self) -> CelType:
-        """The type that its stored objects have in expressions."""
+        """The CEL type that expressions give to stored objects of the kind."""
         return type_of_schema(stored(_UNKNOWN if self.schema is None else self.schema, self.kind), plain=True)
 
 
 class CrdProblem(ValueError):
-    """A document that is no usable CRD."""
+    """The error that a document is not a usable CRD."""
 
 
 @attrs.frozen(eq=False)
 class CrdVersions:
-    """The versions in a CRD, in its order, and which of them is stored."""
+    """The versions of a CRD in its own order, and which of them is stored."""
 
     manifest: Manifest
     kinds: Mapping[str, KnownKind]
@@ -53,7 +53,7 @@ class CrdVersions:
 
     @classmethod
     def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
-        """Read a CRD as it is applied. Raises CrdProblem with what is wrong."""
+        """Read the versions from a CRD manifest. Raises CrdProblem with what is wrong."""
         if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
             raise CrdProblem(f"is no {CRD}")
         versions = get_path(manifest, "spec", "versions")
@@ -68,7 +68,7 @@ class CrdVersions:
         return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
 
     def where(self, *path: str) -> str:
-        """Return file and line of a field's declaration in the stored version; without a file, the CRD's name."""
+        """Return file and line of a field in the schema of the stored version; the CRD's name if there is no file."""
         names = [version.get("name") for version in self.manifest["spec"]["versions"]]
         at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
         for step in path:
@@ -78,7 +78,7 @@ class CrdVersions:
 
     @property
     def stored(self) -> KnownKind:
-        """The version in which objects are stored, which is the one that a box sees."""
+        """The storage version, in which the box sees all objects."""
         return self.kinds[self.storage]
 
 
@@ -110,7 +110,7 @@ def _schema(version: Mapping[str, Any], name: str) -> Schema | None:
 
 
 class Schemas:
-    """Every known kind; each schema is compiled on demand."""
+    """All known kinds. A schema is compiled when it is first used."""
 
     def __init__(self, crds: Iterable[CrdVersions] = (), declared: Iterable[Kind] = ()) -> None:
         self._found: dict[tuple[str, str], KnownKind | None] = {
@@ -120,7 +120,7 @@ class Schemas:
             self._found.setdefault((kind.api_version, kind.kind), KnownKind(kind))
 
     def find(self, api_version: str, kind: str) -> KnownKind | None:
-        """Return a kind; None if it is unknown."""
+        """Return the kind with its schema; None if it is unknown."""
         key = (api_version, kind)
         if key not in self._found:
             built_in = built_in_names(api_version, kind)
@@ -129,7 +129,7 @@ class Schemas:
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
-        """Return the group versions that have a kind with that name."""
+        """Return the apiVersions that have a kind with that name."""
         found = [key for key, known in self._found.items() if known is not None]
         return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
@@ -148,7 +148,9 @@ _NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOW
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
-    """Return the schema of objects as the API server returns them: fields that it fills in are always present."""
+    """Return the schema of objects as the API server returns them, in which the fields that it fills in are
+    required.
+    """
     metadata = schema.properties.get("metadata", OBJECT_META)
     fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
     required = (*_STORED, "namespace") if kind.namespaced else _STORED

@@ -31,8 +31,8 @@ SECRETS_ONLY: Final = (
 class Variables:
     """The variables that an expression may read.
 
-    `certain` are variables whose schema says which fields always exist: `self`, and items of its lists. Fields of
-    children may be missing. `aliases` map a variable of `forEach` to the place of its items.
+    `certain` are the variables whose schema says which fields always exist: `self`, and items of its lists. Fields of
+    children may be missing. `aliases` maps a variable of `forEach` to the path of the list whose items it holds.
     """
 
     types: Mapping[str, CelType]
@@ -45,29 +45,32 @@ class Variables:
     """The id of the resource that the expression makes, which it therefore cannot read."""
 
     def only(self, *names: str) -> "Variables":
-        """Return the variables restricted to these names."""
+        """Return a copy that has only the variables with these names."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name in names})
 
     def without(self, *names: str) -> "Variables":
-        """Return all variables except these."""
+        """Return a copy without the variables with these names."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
 
     def making(self, name: str) -> "Variables":
-        """Return the variables for the expressions of the resource `name`: all except itself."""
+        """Return the variables that expressions of the resource `name` may read: all except the resource itself."""
         return attrs.evolve(self.without(name), itself=name)
 
     def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
-        """Return the variables with the fields that the conditions test with `has(…)` as existing."""
+        """Return a copy in which the fields that `conditions` test with `has(…)` are known to exist."""
         return attrs.evolve(
             self, present=self.present.union(*(facts_of(condition.program.tree) for condition in conditions))
         )
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
-        """Return the variables with one more, or with another meaning of one."""
+        """Return a copy with one more variable, which replaces a variable of the same name."""
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Yield every place that is read, with aliases resolved, and whether the expression tolerates its absence."""
+        """Yield every path that a checked expression reads, and whether the expression tolerates its absence.
+
+        A variable of `forEach` is replaced by the path of its list.
+        """
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
             yield (read.path if alias is None else (*alias, *read.path[1:])), read.soft
@@ -75,7 +78,7 @@ class Variables:
 
 @attrs.frozen(eq=False)
 class ExpressionCompiler:
-    """The compiler of one box's expressions, which reports what is wrong with them."""
+    """A compiler for the expressions of one box, which reports their errors."""
 
     findings: Findings
     children: ChildNames
@@ -89,7 +92,10 @@ class ExpressionCompiler:
     def piece(
         self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
-        """Compile an expression in a text of the file; `secret` says that its value may reveal data of Secrets."""
+        """Compile an expression that is part of a text of the file; None if it is invalid, which is reported.
+
+        `secret` says that the value may reveal data of Secrets.
+        """
         return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
 
     def text(
@@ -102,7 +108,10 @@ class ExpressionCompiler:
         wanted: CelType | None = None,
         secret: bool = False,
     ) -> BoxExpression | None:
-        """Compile an expression; `begin` is its position in the field's text, None for one made from a gate."""
+        """Compile an expression from its text; None if it is invalid, which is reported.
+
+        `begin` is its position in the field's text, None for an expression generated from a gate.
+        """
         try:
             program = self.program(text, variables)
         except CelSyntaxError as error:
@@ -121,7 +130,7 @@ class ExpressionCompiler:
         return expression
 
     def program(self, text: str, variables: Variables) -> Program:
-        """Compile a program with these variables; problems are not reported. Raises CelSyntaxError."""
+        """Compile an expression with these variables, without reporting errors. Raises CelSyntaxError."""
         source = readable(text)
         tree = self.children.resolve(parse(source), source)
         types = self._types(tree, variables)
@@ -148,7 +157,7 @@ class ExpressionCompiler:
 
 
 def names_in(node: Expression) -> Iterator[str]:
-    """Yield the name of every variable in an expression, including those of its macros."""
+    """Yield the name of every variable in an expression, including those that macros introduce."""
     if isinstance(node, Identifier):
         yield node.name
     for below in children(node):
@@ -191,18 +200,18 @@ def _article(cel_type: CelType) -> str:
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
-    """Yield the places that an expression reads, and whether it tolerates their absence."""
+    """Yield the paths that an expression reads, and whether it tolerates their absence."""
     checked = expression.program.checked
     return iter(()) if checked is None else variables.places_of(checked)
 
 
 def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
-    """Return the places that an expression reads."""
+    """Return the paths that an expression reads."""
     return (path for path, _ in read_by(expression, variables))
 
 
 def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
-    """Return the taint of every variable of a box: the parent, its children and their lists, its externals."""
+    """Return the taint (secrecy and origin) of every variable of a box: parent, children, their lists, externals."""
     taints: dict[str, Taint] = {"self": PARENT}
     for resource in _resources(model):
         if resource.id in kinds:
@@ -238,9 +247,9 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who decides a text of a template: the author, or the users who name or write the parent that it reads.
+    """Return who controls a text of a template: the box's author, or the users who name or write the parent.
 
-    `literal`: an expression counts as a free choice.
+    With `literal`, any text that contains an expression counts as chosen by those users.
     """
     if not isinstance(text, str):
         return Origin.CHOSEN

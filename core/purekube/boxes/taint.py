@@ -37,7 +37,7 @@ _LISTS: Final = frozenset(("map", "transformList"))
 
 
 class Origin(IntEnum):
-    """The party that decides a value; among several, the least trusted counts."""
+    """The party that controls a value. If there are several, the least trusted counts."""
 
     AUTHOR = 0
     """The author of the box, the API server, or the namespace that a tenant has been given."""
@@ -49,10 +49,10 @@ class Origin(IntEnum):
 
 @attrs.frozen
 class TaintSource:
-    """An object that variables refer to. `origins` names who decides its fields, `rest` who decides all others.
+    """An object that variables refer to. `origins` says who controls each field, `rest` who controls all others.
 
-    `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself creates it, so that
-    no other object has its name.
+    `public` lists the fields of a Secret that reveal nothing of its data. `owned` says that the box itself creates the
+    object, so that no other object can have its name.
     """
 
     origins: Mapping[tuple[str, ...], Origin]
@@ -76,9 +76,10 @@ PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
 
 @attrs.frozen
 class Taint:
-    """The secrecy and origin of a value. `source` is the object that it is, or contains; None if there is none.
+    """The secrecy and origin of a value: whether it may reveal Secrets, and who controls it.
 
-    `path` is its place in the object. `owned`: it is exactly the name of an object that the box itself creates.
+    `source` is the object that the value is or contains, None if there is none, and `path` is its place in the object.
+    `owned` says that the value is exactly the name of an object that the box creates.
     """
 
     data: bool = False
@@ -90,18 +91,18 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """The taint of the whole value: everything that any part of it may reveal."""
+        """The taint of the whole value, which combines the taints of all its parts."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
 
     @property
     def presence(self) -> "Taint":
-        """The taint of a value's presence, or of its number of items."""
+        """The taint of the information whether the value exists, or how many items it has."""
         return Taint(self.data, self.whole.origin)
 
     def under(self, other: "Taint") -> "Taint":
-        """Return this taint, combined with that of the condition `other` which selected the value."""
+        """Return this taint combined with `other`, the taint of the condition under which the value is used."""
         owned = self.owned and other.origin is Origin.AUTHOR
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
@@ -118,7 +119,7 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """The taint of an item; for a value that is no list of objects, its own taint."""
+        """The taint of an item of this list; the value's own taint if it is not a list of objects."""
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property
@@ -127,7 +128,7 @@ class Taint:
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Return the taint of a value that is one of the two."""
+        """Return the taint of a value that may be either of two values."""
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
@@ -141,7 +142,7 @@ PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return the taint of an object that the box creates; `name` is who decides its name.
+    """Return the taint of an object that the box creates. `name` says who controls its name.
 
     A Namespace that the box creates counts as the author's choice.
     """
@@ -150,10 +151,10 @@ def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return the taint of another owner's object, given who decides its name.
+    """Return the taint of another owner's object. `name` says who controls its name.
 
-    `elsewhere`: in a namespace that no tenant may write. A Secret that a parent names has given consent, or is not
-    read.
+    `elsewhere` says that it is in a namespace that no tenant may write. A Secret that a parent names is read only with
+    its consent.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN

@@ -35,7 +35,7 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 
 
 def misfits(raw: Any, schema: Schema, path: str = "", filled: Sequence[str] = ()) -> Iterator[Problem]:
-    """Yield the literals of a template that its schema refuses; expressions are checked elsewhere, by type.
+    """Yield a problem for each literal of a template that its schema refuses. Expressions are checked elsewhere.
 
     `filled` are paths that are filled in later, such as `data.password`.
     """
@@ -77,7 +77,7 @@ def _object(raw: Mapping[str, Any], schema: Schema, path: str, filled: Sequence[
 
 
 def undefined(name: str, schema: Schema) -> str:
-    """Return the message for a field that a schema does not have."""
+    """Return the message for a field that is not in a schema."""
     near = get_close_matches(name, schema.properties, 1)
     return f"undefined field{f'; did you mean {near[0]}?' if near else ''}"
 
@@ -107,7 +107,7 @@ def _type_name(schema: Schema) -> str:
 
 
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
-    """Return why no value of a type can satisfy a schema; None if some value can, or if nothing is known of either."""
+    """Return why no value of a type can satisfy a schema; None if some value can, or if either is unknown."""
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
     if actual.name in _NO_JSON:
@@ -151,7 +151,7 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
 
 
 def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield the schema of every text with an expression, by its path; keys that are expressions have none."""
+    """Yield path and schema of every text that contains an expression. Keys that are expressions are left out."""
     match raw:
         case Mapping():
             for key, value in raw.items():
@@ -174,7 +174,7 @@ Its arguments: program, path, position in its text, variables, schema, and wheth
 
 @attrs.frozen(eq=False)
 class TemplateCompiler:
-    """The compiler of templates; problems go to the findings."""
+    """A compiler for templates, which reports problems to the findings."""
 
     findings: Findings
     expressions: ExpressionCompiler
@@ -182,7 +182,7 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile a field that is one expression; None if it is none, which is reported."""
+        """Compile a field that must be exactly one expression; None if it is not, which is reported."""
         try:
             piece = whole_expression(text)
         except CelSyntaxError as error:
@@ -194,7 +194,7 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Compile expressions that give true or false."""
+        """Compile expressions that return true or false."""
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -209,10 +209,10 @@ class TemplateCompiler:
         secret_below: Sequence[str] = (),
         judge: Judge | None = None,
     ) -> Template:
-        """Compile a template, checking each expression against the schema; `secret_below` are paths that may hold
-        secrets.
+        """Compile a template, checking each expression against the schema.
 
-        `judge` is called for each expression, with the schema of its place if that is known.
+        `secret_below` are paths that may hold secrets. `judge` is called for each expression, with the schema of its
+        field if known.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

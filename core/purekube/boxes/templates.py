@@ -25,7 +25,7 @@ OPENING: Final = "${"
 
 @attrs.frozen
 class TextPart:
-    """A part of a text: literal characters, or the text of an expression; `at` is its position in the whole text."""
+    """A part of a text: literal characters, or an expression. `at` is its position in the whole text."""
 
     text: str
     at: int
@@ -70,7 +70,10 @@ def _end(text: str, begin: int) -> int:
 
 
 def whole_expression(text: str) -> TextPart | None:
-    """Return the expression that is the whole text, or None; one final newline, which YAML's `|` adds, is ignored."""
+    """Return the expression if it makes up the whole text, else None.
+
+    One final newline, which YAML's `|` adds, is ignored.
+    """
     found = text_parts(text.removesuffix("\n"))
     return found[0] if len(found) == 1 and found[0].is_expression else None
 
@@ -84,14 +87,17 @@ Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
 
 @attrs.frozen(eq=False)
 class Template:
-    """A compiled template. `raw` is the content of the file, `expressions` are all of them."""
+    """A compiled template. `raw` is its content in the file; `expressions` are all its expressions."""
 
     raw: Any
     expressions: tuple[BoxExpression, ...]
     run: Render = attrs.field(repr=False)
 
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the value as JSON; `ABSENT` if the whole is an optional without value. Raises ExpressionFailure."""
+        """Return the template's value as JSON; `ABSENT` if the whole is an optional without value.
+
+        Raises ExpressionFailure.
+        """
         return self.run(prepared(scope, Budget() if budget is None else budget))
 
 
@@ -285,7 +291,7 @@ def _key_of(key: Any) -> str:
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:
-    """Report whether a template itself sets the value at `path`; a whole-value expression sets everything below it."""
+    """Report whether a template sets the value at `path`. An expression in place of an object sets everything in it."""
     for step in path:
         if isinstance(raw, str):
             return _is_single_expression(raw)

@@ -65,7 +65,7 @@ _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}
 
 @attrs.frozen
 class WhenCondition:
-    """One gate: a path, its test, and whether the result is negated."""
+    """A gate as written in the file: a path, a test of its value, and whether the result is negated."""
 
     field: str
     operator: str
@@ -132,7 +132,7 @@ def _steps(field: str) -> list[str | int]:
 
 
 def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the text of the expression for a gate. A path that begins with no variable is one of `self`.
+    """Return the CEL text of a gate. A path that does not begin with a variable is a field of `self`.
 
     `resolve` turns a path that begins with `children` into one that begins with an id.
     """
@@ -146,25 +146,25 @@ def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Reso
 
 
 def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the text of an expression for the value that a gate reads, as an optional."""
+    """Return the CEL text for the value that a gate reads, as an optional."""
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))
 
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the text of an expression for the time from which `after` counts; optional if the field is a path."""
+    """Return the CEL text for the time from which `after` counts. It is an optional if the gate names a field."""
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
 
 
 def path_of(gate: WhenCondition) -> list[str | int]:
-    """Return the keys and indices of the value that a gate reads."""
+    """Return the path (keys and indices) of the value that a gate reads."""
     return _steps(gate.field)
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the gate's comparison in a form whose two sides the type check sees; None if it compares nothing."""
+    """Return the gate's comparison as CEL text for the type check; None if the gate compares nothing."""
     form = _TYPED.get(gate.operator)
     if form is None:
         return None
@@ -201,10 +201,10 @@ def _literal(value: Any) -> str:
 
 
 def all_of(texts: Sequence[str]) -> str:
-    """Join conditions to the expression for `when`: all must hold. An empty list holds."""
+    """Return the CEL text for `when`, in which all conditions must be true. An empty list is true."""
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Join conditions to the expression for `any`: one must hold. An empty list holds."""
+    """Return the CEL text for `any`, in which one condition must be true. An empty list is true."""
     return " || ".join(f"({text})" for text in texts) or "true"

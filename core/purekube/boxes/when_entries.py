@@ -56,7 +56,7 @@ class _Entry:
 
 @attrs.frozen(eq=False)
 class WhenEntries:
-    """The compiler of gates; `schemas` are those of variables, for hints."""
+    """A compiler for gates. `schemas` are the schemas of variables, for hints in messages."""
 
     expressions: ExpressionCompiler
     schemas: Mapping[str, Schema]

@@ -19,9 +19,9 @@ from purekube.cel.types import DYN, CelType
 
 @attrs.frozen
 class Environment:
-    """The input of a compilation: variables with their types, functions, and the cost limits.
+    """The input of a compilation: variables with their types, functions, and cost limits.
 
-    `container` is the namespace in which names are looked up first, as CEL defines: `a.b` finds `a.b.x` as `x`.
+    `container` is the namespace in which CEL looks up names first: in the container `a.b`, `x` finds `a.b.x`.
     """
 
     variables: Mapping[str, CelType] = attrs.field(factory=dict)
@@ -32,7 +32,7 @@ class Environment:
 
 @attrs.frozen(eq=False)
 class Program:
-    """A compiled expression. `checked` has its type and its reads; None if it was compiled without a check."""
+    """A compiled expression. `checked` holds its type and what it reads; None if it was compiled without a check."""
 
     text: str
     tree: Expression
@@ -46,14 +46,14 @@ class Program:
         return DYN if self.checked is None else self.checked.type
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the program's value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
+        """Return the program's value. Raises only Missing, EvaluationError or LimitExceeded.
 
-        A given budget is shared with all other evaluations that spend from it.
+        A budget may be shared with other evaluations, which then spend from it together.
         """
         return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return the program's value in a scope made by `prepared`. Raises as `evaluate`."""
+        """Return the program's value in a scope made by `prepared`. Raises the same errors as `evaluate`."""
         try:
             return self.run(scope)
         except RecursionError as error:
@@ -61,7 +61,7 @@ class Program:
 
 
 def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
-    """Return a scope for evaluating several programs; all of them spend from the budget."""
+    """Return a scope in which several programs can be evaluated, all spending from one budget."""
     return {**variables, None: budget}
 
 

@@ -57,7 +57,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @attrs.frozen(order=True)
 class FieldRead:
-    """A place that an expression reads; `soft` if the expression tolerates its absence (`.?x`, `has(x)`)."""
+    """A path that an expression reads. `soft` says that the expression tolerates its absence (`.?x`, `has(x)`)."""
 
     path: VariablePath
     soft: bool = False
@@ -65,7 +65,7 @@ class FieldRead:
 
 @attrs.frozen(order=True)
 class Absence:
-    """A field that may be absent but is read without a check; `at` is the position in the text."""
+    """A field that may be absent but is read without a test. `at` is its position in the text."""
 
     path: VariablePath
     at: int
@@ -73,8 +73,9 @@ class Absence:
 
 @attrs.frozen
 class Checked:
-    """The result of a check: the expression's type, the places it reads, those that may be absent, those without a
-    type.
+    """The result of a type check: the expression's type, the paths that it reads, and two subsets of these.
+
+    The subsets are the paths that may be absent, and those whose type is unknown.
     """
 
     type: CelType
@@ -97,7 +98,7 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """Return the type of an expression, and what it reads. Raises CelSyntaxError if it can never work."""
+    """Return the type of an expression and what it reads. Raises CelSyntaxError if every evaluation would fail."""
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}
     result = checker.visit(tree, scope)
@@ -391,7 +392,7 @@ def _is_soft(node: Expression) -> bool:
 
 
 def facts_of(tree: Expression) -> frozenset[VariablePath]:
-    """Return the places that must exist whenever the expression is true, as in `has(self.spec.host) && …`."""
+    """Return the paths that certainly exist if the expression is true, as in `has(self.spec.host) && …`."""
     found = (_names_of(fact) for fact in _facts(tree, True))
     return frozenset(path for path in found if path)
 

@@ -72,7 +72,10 @@ _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, Look
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
-    """Compile a tree to a function. `known` are variables: they hide types and functions of the same name."""
+    """Compile a syntax tree to a function.
+
+    `known` are the names of variables, which hide types and functions of the same name.
+    """
     return _Builder(functions, known).build(node)
 
 

@@ -32,11 +32,11 @@ class Missing(CelError):
 
 
 class LimitExceeded(CelError):
-    """An evaluation that was stopped because it exceeded its limits. No operator absorbs this error."""
+    """The error that an evaluation exceeded its limits. Unlike other errors, `||` and `&&` do not absorb it."""
 
 
 def no_overload() -> EvaluationError:
-    """Return the error for operands or arguments whose types no overload accepts."""
+    """Return the error for operands or arguments of types that the operator or function does not accept."""
     return EvaluationError("no such overload")
 
 
@@ -62,7 +62,7 @@ LIMITS: Final = Limits()
 
 @attrs.define
 class Budget:
-    """The remaining steps, characters and items. Several evaluations may share one budget."""
+    """The remaining steps, characters and items of an evaluation. Several evaluations may share one budget."""
 
     steps: int = LIMITS.steps
     text: int = LIMITS.built_text
@@ -74,19 +74,19 @@ class Budget:
         return cls(limits.steps, limits.built_text, limits.built_items)
 
     def spend(self, steps: int) -> None:
-        """Spend steps. Raises LimitExceeded if none are left."""
+        """Subtract steps. Raises LimitExceeded if none are left."""
         self.steps -= steps
         if self.steps < 0:
             raise LimitExceeded("the expression takes too many steps")
 
     def build_text(self, characters: int) -> None:
-        """Account for text that is created. Raises LimitExceeded."""
+        """Subtract the characters of a created text. Raises LimitExceeded if none are left."""
         self.text -= characters
         if self.text < 0:
             raise LimitExceeded("the expression builds too much text")
 
     def build_items(self, count: int) -> None:
-        """Account for items of lists and maps that are created. Raises LimitExceeded."""
+        """Subtract the items of a created list or map. Raises LimitExceeded if none are left."""
         self.items -= count
         if self.items < 0:
             raise LimitExceeded("the expression builds too many items")

@@ -22,13 +22,13 @@ _LONGEST: Final = 2**63 - 1
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Return the duration; None if `text` is not one, or does not fit into 64 bits of nanoseconds."""
+    """Return the duration in `text`; None if it is not one, or does not fit into 64 bits of nanoseconds."""
     nanos = nanoseconds_of(text)
     return None if nanos is None else Duration(nanos)
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Return the moment of an RFC 3339 text, None if it is not one; a date alone is its midnight in UTC."""
+    """Return the timestamp in an RFC 3339 text; None if it is not one. A date alone means midnight in UTC."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -53,21 +53,21 @@ def _seconds_of(zone: str) -> int:
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """Return a moment. Raises EvaluationError beyond the years 1 to 9999."""
+    """Return the timestamp `nanos` nanoseconds after 1970. Raises EvaluationError outside the years 1 to 9999."""
     if not _FIRST <= nanos <= _LAST:
         raise EvaluationError("timestamp overflow")
     return Timestamp(nanos)
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return a duration. Raises EvaluationError beyond 64 bits."""
+    """Return a duration of `nanos` nanoseconds. Raises EvaluationError if they do not fit into 64 bits."""
     if not -_LONGEST - 1 <= nanos <= _LONGEST:
         raise EvaluationError("duration overflow")
     return Duration(nanos)
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """Return RFC 3339 text in UTC, with as many digits of a second as needed."""
+    """Return a timestamp as RFC 3339 text in UTC, with as many fractional digits as needed."""
     seconds, nanos = divmod(value.nanos, NANOS)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
@@ -75,7 +75,7 @@ def timestamp_text(value: Timestamp) -> str:
 
 
 def duration_text(value: Duration) -> str:
-    """Return seconds with as many digits as needed: `1.5s`."""
+    """Return a duration as seconds with as many fractional digits as needed: `1.5s`."""
     seconds, nanos = divmod(abs(value.nanos), NANOS)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
     return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
@@ -106,7 +106,7 @@ _FACTORS: Final = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """Return the value of `text`; None if it is not a quantity."""
+    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is not one."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
@@ -117,5 +117,5 @@ def parse_quantity(text: str) -> Decimal | None:
 
 
 def is_quantity(text: str) -> bool:
-    """Report whether `text` is a quantity."""
+    """Report whether `text` is a Kubernetes quantity such as `1.5Gi`."""
     return _QUANTITY.fullmatch(text) is not None

@@ -41,7 +41,10 @@ def boolean(value: Any) -> bool:
 
 
 def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `&&` (False decides) or `||` (True decides): a deciding operand wins over a failure of the other."""
+    """Compile `&&` or `||`. `deciding` is the operand that decides the result: False for `&&`, True for `||`.
+
+    A deciding operand wins even if the other operand fails.
+    """
 
     def run(scope: Scope) -> bool:
         try:
@@ -90,7 +93,7 @@ def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def contained(value: Any, where: Any, budget: Budget) -> bool:
-    """Evaluate `in`: an item of a list, a key of a map."""
+    """Evaluate `in`: whether `value` is an item of a list or a key of a map."""
     if isinstance(where, list):
         budget.spend(len(where))
         return any(cel_equal(value, item, budget) for item in where)
@@ -114,7 +117,7 @@ def negated(value: Any) -> Any:
 
 
 def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
-    """Evaluate `+ - * / %` on numbers of one kind, texts, lists and times."""
+    """Evaluate `+ - * / %` on numbers of the same type, texts, lists and times."""
     if isinstance(left, int) and isinstance(right, int):
         return _integers(operator, left, right)
     if isinstance(left, float) and isinstance(right, float):

@@ -27,7 +27,7 @@ from purekube.cel.syntax import (
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
-    """Return the tree in which each variable with dots in its name is one node."""
+    """Return the tree with each variable whose name contains dots turned into a single node."""
     return _Resolver(variables, container, frozenset()).visit(node)
 
 

@@ -52,7 +52,7 @@ _STATIC: Final = frozenset(
 
 @attrs.frozen
 class Signature:
-    """One overload of a function; the first parameter of a method is its target."""
+    """One overload of a function. The first parameter of a method is the object it is called on."""
 
     text: str
     parameters: tuple[CelType, ...]
@@ -61,7 +61,7 @@ class Signature:
 
 @attrs.frozen
 class Function:
-    """A function of one name and number of arguments, with all its overloads."""
+    """A function with all its overloads, which share one name and one number of arguments."""
 
     name: str
     method: bool
@@ -74,7 +74,7 @@ class Function:
 
     @property
     def key(self) -> FunctionKey:
-        """The key under which it is looked up."""
+        """The key under which the function is looked up."""
         return (self.name, self.method, self.arity)
 
 
@@ -95,7 +95,7 @@ def function(
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
-    """Return all functions by key. If lists and texts share a method's name, the target's type decides at run time."""
+    """Return all functions by key. If lists and texts share a method's name, the target's type selects at run time."""
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
         for entry in library:
@@ -136,13 +136,13 @@ def list_cost(*arguments: Any) -> int:
 
 
 def square_cost(*arguments: Any) -> int:
-    """Return the cost of comparing each item with each other: one step for every pair."""
+    """Return the cost of comparing every item with every other: one step for each pair."""
     sizes = [len(argument) for argument in arguments if isinstance(argument, list)] or [1]
     return 1 + sizes[0] * sizes[-1]
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Charge the budget for a value that the expression created, and return it."""
+    """Subtract a value that an expression created from the budget, and return the value."""
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):

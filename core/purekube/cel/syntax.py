@@ -45,7 +45,7 @@ class Literal:
 
 @attrs.frozen
 class Identifier:
-    """A variable, a type, or the first part of a name with dots. `absolute`: with a dot before it."""
+    """A variable, a type, or the first part of a name with dots. `absolute` says that a dot precedes it."""
 
     name: str
     absolute: bool = False
@@ -184,7 +184,7 @@ Expression: TypeAlias = (
 
 
 def dotted(node: Expression | None) -> str:
-    """Return `a.b.c` if a node consists of names and dots only; otherwise ""."""
+    """Return `a.b.c` if a node is a name or a chain of names with dots; otherwise ""."""
     match node:
         case Identifier(name):
             return name
@@ -249,7 +249,7 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def size_of(node: Expression) -> int:
-    """Return the number of nodes that one evaluation visits at least; bodies of macros are charged separately."""
+    """Return the least number of nodes that one evaluation visits. Bodies of macros are charged separately."""
     if isinstance(node, Macro):
         return 1 + size_of(node.target)
     return 1 + sum(size_of(child) for child in children(node))
@@ -265,7 +265,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """Return the identifier for the field `name` in a rule; None for a name that no rule can express."""
+    """Return the identifier by which a CRD rule refers to the field `name`; None if no rule can refer to it."""
     if name in _WORDS:
         return f"__{name}__"
     text = _SPECIAL.sub(lambda match: _ESCAPES[match.group()], name)
@@ -274,7 +274,7 @@ def escape(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def unescape(name: str) -> str:
-    """Return the field name for an identifier: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
+    """Return the field's name for such an identifier: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _WORDS:
         return name[2:-2]
     return _ANY.sub(lambda match: _TEXT[match.group()], name)

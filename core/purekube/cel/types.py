@@ -16,10 +16,10 @@ class Field:
 
 @attrs.frozen
 class CelType:
-    """A type. `dyn` is known at run time only: it matches every type in both directions.
+    """A type of the expression language. `dyn` is known only at run time and matches every type.
 
-    `parameters` are those of list, map, optional and type; `fields` those of an object, created on demand. A name that
-    begins with `$` is a parameter of a signature.
+    `parameters` are those of list, map, optional and type. `fields` are those of an object, created on demand. A name
+    that begins with `$` is a type parameter of a signature.
     """
 
     name: str
@@ -74,7 +74,7 @@ def optional_of(item: CelType) -> CelType:
 
 
 def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
-    """Report whether `actual` fits `cel_type`; a type parameter is bound to the first type that it matches."""
+    """Report whether `actual` fits `cel_type`. A type parameter is bound to the first type that it meets."""
     if cel_type.name.startswith("$"):
         known = bound.get(cel_type.name)
         if known is None or (known.name == "dyn" and actual.name != "dyn"):

@@ -22,15 +22,15 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class Uint(int):
-    """An unsigned integer of 64 bits: another type than int, though comparable with it."""
+    """An unsigned 64-bit integer: a type distinct from int, though the two can be compared."""
 
 
 class SetList(list[Any]):
-    """A list with `x-kubernetes-list-type: set`: equal in any order."""
+    """A list of `x-kubernetes-list-type: set`, which equals another in any order."""
 
 
 class KeyedList(list[Any]):
-    """A list of `x-kubernetes-list-type: map`: equal in any order."""
+    """A list of `x-kubernetes-list-type: map`, which equals another in any order."""
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ ABSENT: Final = OptionalValue()
 
 @attrs.frozen(order=True)
 class Timestamp:
-    """A moment: nanoseconds since 1970 in UTC, from year 1 to year 9999."""
+    """A point in time in nanoseconds since 1970 (UTC), from year 1 to year 9999."""
 
     nanos: int
 
@@ -148,7 +148,7 @@ def is_number(value: Any) -> bool:
 
 
 def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
-    """Evaluate `==`: numbers by value, containers member by member, values of different types never."""
+    """Evaluate `==`. Numbers compare by value and containers by member; values of different types are never equal."""
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
@@ -193,7 +193,7 @@ def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budge
 
 
 def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
-    """Return the entry under `key`. To Python True equals 1, to CEL it does not.
+    """Return the entry under `key`. True and 1 are different keys, unlike in Python.
 
     Raises Missing, and EvaluationError for a value that cannot be a key.
     """
@@ -211,9 +211,9 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
 
 
 def compare_values(left: Any, right: Any) -> int:
-    """Return -1, 0 or 1; 2 if one is nan, which is neither less, equal nor greater.
+    """Return -1, 0 or 1 as `left` is less than, equal to or greater than `right`; 2 if either is NaN.
 
-    Raises EvaluationError for values without an order between them.
+    Raises EvaluationError for values that have no order.
     """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
@@ -231,7 +231,7 @@ _ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
 
 
 def int64(value: int, what: str = "integer overflow") -> int:
-    """Return `value` if 64 bits can hold it. Raises EvaluationError."""
+    """Return `value` if it fits into a signed 64-bit integer. Raises EvaluationError otherwise."""
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(what)
     return value

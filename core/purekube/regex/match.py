@@ -30,7 +30,7 @@ class _State:
 
 
 class Pattern:
-    """A compiled pattern. It takes at most steps in proportion to `size` for each character of a text."""
+    """A compiled regular expression. Matching takes time proportional to `size` times the length of the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -40,12 +40,12 @@ class Pattern:
 
     @property
     def size(self) -> int:
-        """The number of instructions."""
+        """The number of instructions of the compiled pattern."""
         return len(self._code)
 
     @property
     def kept(self) -> int:
-        """The number of transitions that the automaton currently keeps."""
+        """The number of automaton transitions that are currently cached."""
         return self._transitions
 
     def matches_in(self, text: str) -> bool:
@@ -64,7 +64,10 @@ class Pattern:
         return state.ends
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return the bounds of the first match from `start` on, by the pattern's preferences; None without one."""
+        """Return start and end of the first match from `start` on; None without one.
+
+        Among matches at one position, the pattern's order of preference decides.
+        """
         threads: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):
@@ -80,7 +83,7 @@ class Pattern:
         return best
 
     def find_all(self, text: str, most: int = -1) -> Iterator[str]:
-        """Yield every match that does not overlap the one before, at most `most` of them (-1: all)."""
+        """Yield the texts of all matches that do not overlap, at most `most` of them (-1: all)."""
         at, last = 0, -1
         while most and at <= len(text):
             match = self.find(text, at)

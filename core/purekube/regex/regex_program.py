@@ -21,14 +21,14 @@ _MOST: Final = 5_000
 
 @attrs.frozen
 class Consume:
-    """Consume one character of these ranges, then continue at the next instruction."""
+    """An instruction that consumes one character of these ranges and continues with the next instruction."""
 
     ranges: Ranges
 
 
 @attrs.frozen
 class Split:
-    """Continue at both places, the first preferred."""
+    """An instruction that continues at two places, of which the first is preferred."""
 
     first: int
     second: int
@@ -36,21 +36,21 @@ class Split:
 
 @attrs.frozen
 class Assert:
-    """Continue at the next instruction if the position is of this kind."""
+    """An instruction that continues only if the position in the text is of this kind."""
 
     kind: str
 
 
 @attrs.frozen
 class Accept:
-    """The pattern has matched."""
+    """The instruction that ends a match."""
 
 
 Instruction: TypeAlias = Consume | Split | Assert | Accept
 
 
 def instructions(node: Node) -> tuple[Instruction, ...]:
-    """Return the program of a pattern, which begins at 0. Raises PatternError if it is too large."""
+    """Return the program of a pattern. It starts at index 0. Raises PatternError if it is too large."""
     writer = _Writer()
     writer.write(node)
     writer.add(Accept())

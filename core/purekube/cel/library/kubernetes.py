@@ -58,7 +58,10 @@ def _trimmed(text: str) -> str:
 
 
 def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
-    """Return a semantic version; None if `text` is not one."""
+    """Return the semantic version in `text`; None if it is not one.
+
+    With `generous`, incomplete versions such as `v1.2` are accepted.
+    """
     match = _SEMVER.fullmatch(_trimmed(text) if generous else text) if len(text) <= _LONGEST else None
     if match is None:
         return None

@@ -113,7 +113,7 @@ def _masked(network: Network) -> Network:
 
 
 def parse_url(text: str) -> Url | None:
-    """Return an absolute URL, or a path that begins with a slash; None for anything else."""
+    """Return the URL in `text` if it is absolute or a path that begins with a slash; None otherwise."""
     match = _URL.fullmatch(text)
     if match is None or _CONTROL.search(text) or "%" in _ESCAPED.sub("", text):
         return None
