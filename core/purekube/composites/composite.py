@@ -24,12 +24,15 @@ MOST_ROUNDS: Final = 16
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the annotation in which a namespace lists the namespaces whose objects may have children in it."""
+    """Return the annotation by which a namespace admits children of objects in other namespaces.
+
+    Its value lists the names of those namespaces.
+    """
     return f"{marks.domain}/peers"
 
 
 class SecretUse(StrEnum):
-    """The part of the Secrets among the children that is read; unread data is not requested, or not kept."""
+    """The part of child Secrets that the controller reads. Data that it does not read is not requested or not kept."""
 
     METADATA = "metadata"
     TYPE = "type"
@@ -38,7 +41,8 @@ class SecretUse(StrEnum):
 
 
 class External(Protocol):
-    """An object of another owner that is read. `fields` are the paths that are read; the empty path means all.
+    """An object of another owner that the controller reads. `fields` are the paths that are read; the empty path means
+    all.
 
     `elsewhere`: it may be in another namespace than the parent that reads it.
     """
@@ -56,13 +60,13 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether an external is a Secret of which only metadata is read."""
+    """Report whether the external is a Secret of which only the metadata is read."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every node, for people: the graph, the plan, and each node's gates in the author's words."""
+    """The state of every node, for people: the graph, the plan, and each node's gates as the author wrote them."""
 
     graph: Graph
     plan: Plan
@@ -71,15 +75,17 @@ class Explanation:
 
 @attrs.frozen(eq=False)
 class Composite:
-    """A kind whose objects have children, in the form that its controller needs.
+    """A kind whose objects (parents) have children, as its controller needs it. Boxes and pure reconcilers are made
+    into one.
 
-    `word` is the noun for people (`box`), `controller` its name in metrics and logs; `role_command` prints its roles.
-    `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
-    names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
-    Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
-    namespaces of children are computed, and each must agree (RUN-12). `secrets` is the part that is read of children
-    that are Secrets. Without `references` no child refers to its parent. `account` returns the ServiceAccount that acts
-    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
+    `word` is the noun for people (`box`). `controller` is the controller's name in metrics and logs. `role_command` is
+    the command that prints its roles. `labels` are put on every child in addition to the marks; `selector` finds the
+    children of all parents. `fields` names the fields of the parent's status other than conditions. Children of the
+    kinds in `anywhere` may be in any namespace. Parents are reconciled in the namespaces that the selector `namespaces`
+    chooses. With `asks_namespaces` the namespaces of children are computed, and each must consent (RUN-12). `secrets`
+    says how much is read of children that are Secrets. Without `references` no child has an owner reference. `account`
+    returns the ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the
+    state of every node of a parent.
     """
 
     name: str
@@ -110,18 +116,20 @@ class Composite:
 
     @property
     def impersonates(self) -> bool:
-        """Report whether a ServiceAccount of the parent's namespace reads and writes the children, not the operator."""
+        """Report whether a ServiceAccount in the parent's namespace, not the operator itself, reads and writes
+        children.
+        """
         return self.account is not None
 
     def account_of(self, parent: Parent) -> ObjectRef | None:
-        """Return the ServiceAccount that reads and writes a parent's children; None if the operator does so itself.
+        """Return the ServiceAccount that reads and writes a parent's children.
 
-        Also None if the parent names no account.
+        Return None if the operator does so itself, or if the parent names no account.
         """
         return None if self.account is None else self.account(parent)
 
     def wants_metadata_of(self, kind: Kind) -> bool:
-        """Report whether only the metadata of children of this kind is read."""
+        """Report whether only metadata is read of children of this kind."""
         return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property
@@ -131,7 +139,7 @@ class Composite:
 
     @property
     def told(self) -> str:
-        """The name in the log: a box's own name, for other controllers the name in metrics."""
+        """The name in the log: a box's own name, or for other controllers the name in metrics."""
         return self.name if self.word == "box" else self.controller
 
     @property
@@ -145,7 +153,7 @@ class Composite:
         return peers_annotation(self.marks)
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
-        """Return the names of the namespaces that admit objects of a parent in this parent's namespace."""
+        """Return the names of the other namespaces that admit children of this parent."""
         letting = (
             namespace for namespace in namespaces if parent.namespace in names_in(namespace, self.peers_annotation)
         )
@@ -163,20 +171,25 @@ class Composite:
 
     @cached_property
     def status_owner(self) -> StatusOwner:
-        """The field manager that owns the statuses of the kind, and the condition types that it owns there."""
+        """The field manager that writes the kind's statuses, with the condition types that it owns."""
         return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
 
     def read(self, manifest: Manifest) -> Parent:
-        """Read a parent, without the conditions that another manager wrote in part; never raises."""
+        """Read a parent from its manifest, leaving out conditions that another manager partly wrote. Never raises."""
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
     def as_cached(self, manifest: Manifest) -> Manifest:
-        """Return a parent as caches keep it: with the managedFields that `read` and `record` need; not a deep copy."""
+        """Return a parent as caches keep it, with only the managedFields that `read` and `record` need. Not a deep
+        copy.
+        """
         records = (self.kinds_annotation, self.created_annotation)
         return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
 
     def record(self, parent: Parent, annotation: str) -> str:
-        """Return the text of a record on a parent; empty unless managedFields show that we wrote it (RUN-12)."""
+        """Return the text of an annotation in which we keep a record on the parent.
+
+        The text is empty unless managedFields show that we wrote it (RUN-12).
+        """
         return written_annotation(parent.manifest, annotation, self.manager) or ""
 
     def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
@@ -184,19 +197,24 @@ class Composite:
         return recorded_kinds(self.record(parent, self.kinds_annotation))
 
     def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """Return the kinds that the parent's children may have, including those of an earlier version."""
+        """Return the kinds that the parent's children may have, including kinds of an earlier version of
+        the composite.
+        """
         return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
-        """Return the namespace of all children of a kind; None if they are in any namespace, or in none."""
+        """Return the namespace that holds all children of a kind.
+
+        Return None if they may be in any namespace, or if the kind is cluster-scoped.
+        """
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
 
     def is_near(self, kind: Kind) -> bool:
-        """Report whether all children of a kind are in the namespace of their parent."""
+        """Report whether all children of a kind are in their parent's namespace."""
         return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
 
     def is_read_near(self, external: External) -> bool:
-        """Report whether an external is in the namespace of the parent that reads it."""
+        """Report whether the external is in the namespace of the parent that reads it."""
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
@@ -205,9 +223,7 @@ class Composite:
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """Return the rules of a pass over one of its parents: how it reads, decides, and under which manager it
-        writes.
-        """
+        """Return the rules of a reconcile pass over one of its parents."""
         return PassRules(
             self.kind,
             self.read,
@@ -222,5 +238,5 @@ class Composite:
 
 
 def status_writer(composite: Composite) -> StatusWriter:
-    """Return the composite as the writer of the statuses of its kind."""
+    """Return the description of the composite as a writer of its kind's statuses."""
     return StatusWriter(composite.kind, composite.title)

@@ -60,7 +60,7 @@ def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
 
 
 def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
-    """Return the writes of a plan, with the finalizer and the records on the parent; without a status."""
+    """Return the writes of a plan, together with the finalizer and the records on the parent, but without a status."""
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
         plan.effects,
@@ -101,16 +101,16 @@ def _annotations(
 
 
 def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Report in the status that the namespace is not selected, and change nothing else."""
+    """Return a decision that reports in the status that the namespace is not selected, and changes nothing else."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     return _unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
 def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
-    """Report in the status that the parent names no ServiceAccount, and change nothing else.
+    """Return a decision that reports in the status that the parent names no ServiceAccount.
 
-    `text` is the expression that should give the account.
+    Nothing else changes. `text` is the expression that should give the account.
     """
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
@@ -141,9 +141,10 @@ def tear_down(
     now: datetime,
     due: Callable[[], float | None] = lambda: None,
 ) -> Decision:
-    """Decide the next step of a parent that is being deleted.
+    """Return the next step of deleting a parent and its children.
 
-    `due`, called after the hooks, returns in how many seconds one of them may continue, or None.
+    `hooks` are nodes that run before anything is deleted. `due` is called after them and returns in how many seconds
+    one of them may continue, or None.
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
@@ -161,12 +162,15 @@ def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredC
 
 
 def orphans_children(parent: Parent) -> bool:
-    """Report whether the user asked for the children to stay when the parent is deleted."""
+    """Report whether the user requested that the children stay when the parent is deleted."""
     return is_abandoned(parent.metadata)
 
 
 def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Orphan all children, by removing their owner references before the garbage collector reads them."""
+    """Orphan all children.
+
+    Their owner references are removed before the garbage collector acts on them.
+    """
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
     failed = {failure.ref for failure in observed.failures}
@@ -197,9 +201,9 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the whole status and its Events; unchanged if the status is up to date, or may wait.
+    """Return the decision with the whole status and its Events; unchanged if the status is up to date or may wait.
 
-    A missing right is named with the command that grants it. No watch reports that it was granted, so the parent is
+    The message for a missing right includes the command that grants it. No watch reports a grant, so the parent is
     requeued.
     """
     live = _live(composite, parent)
@@ -267,7 +271,7 @@ def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[Desire
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:
-    """Return only the fields of the standard condition: CRDs of other authors know no more."""
+    """Return the condition with only the standard fields, because CRDs of other authors have no others."""
     return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
 
 

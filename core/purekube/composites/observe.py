@@ -41,9 +41,10 @@ def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
-    """Read the children of a kind live. Raises what `KubeApi.list` raises.
+    """Read the children of a kind from the API server. Raises the errors of `KubeApi.list`.
 
-    A right that is missing for a kind of an earlier definition is recorded: it only delays the prune of that kind.
+    If the kind belongs only to an earlier definition, a missing right is recorded instead of raised: it only delays the
+    pruning of that kind.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
@@ -62,7 +63,10 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Read everything that the decision needs live, without a cache. Raises what the calls of the port raise."""
+    """Read everything that the decision needs from the API server, without a cache.
+
+    Raises the errors of `KubeApi`.
+    """
     reading = LiveReads(api)
     for kind in composite.observed_kinds(parent):
         await add_children(reading, composite, parent, kind)
@@ -73,7 +77,7 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
 
 
 def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
-    """Return the reads as a snapshot for the decision."""
+    """Return the objects that were read as a snapshot for the decision."""
     return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
 
 

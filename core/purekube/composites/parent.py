@@ -20,7 +20,10 @@ MARKS: Final = Marks(DOMAIN)
 
 
 def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret with its plain texts in `data`, as it is stored: `stringData` would always differ."""
+    """Return a Secret with `stringData` moved into `data`, as the API server stores it.
+
+    It never returns `stringData`, so a comparison with it would always find a difference.
+    """
     plain = secret.pop("stringData", None)
     if isinstance(plain, Mapping):
         encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
@@ -61,12 +64,12 @@ class Parent:
 
 
 def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
-    """Read a parent, as far as it is readable; never raises."""
+    """Read a parent from its manifest, leaving out what cannot be read. Never raises."""
     return Parent(read_meta(manifest), manifest, read_own_conditions(manifest, condition_types))
 
 
 def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
-    """Return the kinds that an annotation of `kinds_annotation` names; entries that cannot be read are left out."""
+    """Return the kinds in an annotation that `kinds_annotation` wrote. Entries that cannot be read are left out."""
     matches = map(_KIND.fullmatch, annotation.split(maxsplit=MOST_KINDS)[:MOST_KINDS])
     return tuple(
         Kind(match[4][1:], match[3], match[1], match[2], not match[5]) for match in matches if match is not None
@@ -75,7 +78,9 @@ def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
 
 @lru_cache(maxsize=256)
 def kinds_annotation(kinds: tuple[Kind, ...]) -> str:
-    """Return the annotation for kinds: `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` if cluster-scoped."""
+    """Return the text that records kinds: `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` if
+    cluster-scoped.
+    """
     return " ".join(sorted(f"{kind.kind}/{_resource(kind)}{'' if kind.namespaced else '/'}" for kind in kinds))
 
 
@@ -84,7 +89,7 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return the records in the annotation of objects created once, or about to be; none if it cannot be read."""
+    """Return the records of objects created once, or about to be, from an annotation; none if it cannot be read."""
     try:
         listed = msgspec.json.decode(text or "[]")
     except (msgspec.DecodeError, RecursionError):
@@ -98,6 +103,6 @@ def _record(entry: dict[str, object]) -> CreateRecord:
 
 
 def created_annotation(records: Sequence[CreateRecord]) -> str:
-    """Return the annotation that holds those records."""
+    """Return the text of the annotation that holds these records."""
     entries = [{key: value for key, value in attrs.asdict(record).items() if value} for record in records]
     return msgspec.json.encode(entries).decode()

@@ -28,8 +28,8 @@ class CompositeAccess:
     """The rights of a composite's controller.
 
     `everywhere` is granted by a ClusterRole; `tenant` is needed in the namespaces of its objects, by a Role in each or
-    by the ClusterRole. Informers of a process that watches some namespaces need `tenant` in those alone. `own` is
-    needed in the namespace of the process, for leader election.
+    by the ClusterRole. A process that watches only some namespaces needs `tenant` only there. `own` is needed in the
+    namespace of the process, for leader election.
     """
 
     everywhere: tuple[Access, ...]
@@ -38,9 +38,10 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on the kind itself and on externals: in the parents' namespaces if `near`, otherwise elsewhere.
+    """Yield the rights on the kind itself and on externals, to be granted by roles of one scope.
 
-    Finalizers and statuses of parents are patched in the place where the parents are.
+    With `near` these are the rights in the parents' namespaces, otherwise those elsewhere. Finalizers and statuses of
+    parents are patched where the parents are.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
@@ -77,7 +78,10 @@ def composite_access(composite: Composite) -> CompositeAccess:
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
+    """Yield the rights that setting `blockOwnerDeletion` requires.
+
+    The admission plugin OwnerReferencesPermissionEnforcement checks them where it is enabled.
+    """
     return (Access(composite.kind, ("update",), "finalizers") for composite in composites if composite.references)
 
 
@@ -94,14 +98,17 @@ def not_permitted(composite: Composite, right: Right) -> str:
 
 
 def is_of_account(composite: Composite, right: Right) -> bool:
-    """Report whether the missing right is one of the parent's ServiceAccount: the rights on children and externals."""
+    """Report whether the missing right is one that the parent's ServiceAccount needs, not the operator.
+
+    These are the rights on children and externals.
+    """
     kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
     named = {(kind.group, kind.plural) for kind in kinds}
     return composite.impersonates and (right.group, right.resource) in named
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants the right; `former` are the kinds of an earlier definition concerned."""
+    """Return the command that grants the right. `former` are the affected kinds of an earlier definition."""
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
         namespace, _, name = right.user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
@@ -111,7 +118,10 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
 
 
 def role_applied(command: str, right: Right, default_account: str = "") -> str:
-    """Return a shell line that grants a right; `command` prints the role for `default_account` by default."""
+    """Return a shell command that grants a right.
+
+    `command` prints the role, by default for the account `default_account`.
+    """
     where = f" --namespace {right.namespace}" if right.namespace else ""
     return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
 
@@ -128,10 +138,10 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
 ) -> Iterator[DesiredCondition]:
-    """Yield the conditions; one that names a missing right also names the command that grants it.
+    """Yield the conditions; to one that reports a missing right, add the command that grants it.
 
-    Objects of the `hidden` kinds can be pruned once they may be listed. Until then the parent is Stalled, but its Ready
-    does not change: everything that is wanted may be ready.
+    Objects of the `hidden` kinds cannot be pruned until they may be listed. Until then the parent is Stalled, but its
+    Ready is unchanged, since all desired objects may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in desired:
@@ -148,7 +158,7 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Return the message that kinds of an earlier definition may not be listed, with what lets them be pruned."""
+    """Return the message that kinds of an earlier definition may not be listed, with the command that permits it."""
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)
     rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)

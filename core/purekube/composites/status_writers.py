@@ -21,7 +21,7 @@ class StatusWriter:
 
 
 def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
-    """Yield a sentence for each controller whose kind already has another status writer, in any version."""
+    """Yield a message for each controller whose kind already has another status writer, whatever their versions."""
     first: dict[tuple[str, str], str] = {}
     for writer in writers:
         key = (writer.kind.group, writer.kind.plural)
@@ -35,9 +35,9 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 
 
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
-    """Return the other controller of ours that writes the object's conditions, by its managedFields; "" if none.
+    """Return the name of another controller of ours that writes the object's conditions; "" if there is none.
 
-    A manual edit does not count: it is reported, and does not recur.
+    managedFields show this. A manual edit does not count, because it is reported elsewhere and does not recur.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 
@@ -52,7 +52,7 @@ def _title(manager: str) -> str:
 
 
 def refusal(title: str, other: str, hand_back: str) -> str:
-    """Return the message for an object whose status another controller writes, with what helps."""
+    """Return the message for an object whose status another controller already writes, with the remedy."""
     renamed = " If it was renamed, give it its former name back."
     return (
         f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "

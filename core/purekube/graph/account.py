@@ -20,7 +20,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 class GraphReason(StrEnum):
-    """Reasons of Ready, Reconciling and Stalled."""
+    """The reasons of the conditions Ready, Reconciling and Stalled."""
 
     RESOURCES_READY = "ResourcesReady"
     RESOURCE_NOT_READY = "ResourceNotReady"
@@ -40,8 +40,9 @@ class GraphReason(StrEnum):
 
 
 def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
-    """Return Ready, Reconciling and Stalled. Unless Ready is True, its message names the obstacle, not its dependents
-    (PH-1).
+    """Return Ready, Reconciling and Stalled for a plan.
+
+    Unless Ready is True, its message names the node that is the obstacle, not the nodes that wait for it (PH-1).
     """
     unready = [observation for observation in plan.everything if not observation.is_ready]
     obstacles = [observation for observation in unready if not observation.waits_for] or unready
@@ -87,9 +88,9 @@ def _pruning(going: Sequence[Observation]) -> str:
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """Return the obstacle's name, its reason, its place in the file, and the nodes that wait for it.
+    """Return a message with the obstacle's name, reason and place in the file, and the nodes that wait for it.
 
-    The waiting nodes are a separate sentence, so that a shell command before it can be copied alone.
+    The waiting nodes are a separate sentence, so that a shell command in the first can be copied.
     """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""

@@ -44,7 +44,7 @@ _MOST_NAMES = 3
 
 @attrs.define
 class NodeEvaluation:
-    """The observations of all nodes, and the writes that follow from them."""
+    """A walk over the nodes that collects the observation of each, and the writes that follow."""
 
     graph: Graph
     owner: Owner
@@ -69,7 +69,7 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Judge one node, after all nodes that it depends on."""
+        """Observe one node and add its writes. All nodes on which it depends must have been judged before."""
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
@@ -384,7 +384,7 @@ def _not_served(kind: Kind) -> str:
 
 
 def deletion_state(live: Manifest) -> str:
-    """Describe since when the object is being deleted, and which finalizers block that."""
+    """Return a phrase that says since when the object is being deleted, and which finalizers keep it."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
     held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Item:
-    """One object that a node wants.
+    """A desired object as its node rendered it.
 
-    `key` identifies an item within a list; it is empty if the node wants one object. `manifest` is what the author
-    wrote, with values filled in; the engine adds owner, labels and hash. `bindings` are the caller's, for use when it
-    decides whether this item is ready.
+    `key` identifies the item in a node with a list of objects, and is empty in a node with one. `manifest` is what the
+    author wrote, with values filled in; owner, labels and hash are added later. `bindings` hold values that the caller
+    needs to decide whether this item is ready.
     """
 
     key: str
@@ -32,9 +32,9 @@ class Item:
 
 @attrs.frozen
 class Child:
-    """An item as other nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
+    """An object as other nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
 
-    Before its node is rendered, as for a soft reference in a cycle, `live` is found by its labels.
+    `live` is found by its labels as long as the node is not rendered, as for a soft reference in a cycle.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Child:
 
 
 class NodeKnowledge(Enum):
-    """The knowledge about a node while others are rendered."""
+    """The extent to which a node is known while other nodes are rendered."""
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
     RENDERED = "its items are known"
@@ -62,7 +62,7 @@ class NodeKnowledge(Enum):
 
 @attrs.frozen
 class NodeChildren:
-    """The items of one node as far as they are known, in rendering order."""
+    """The objects of one node as far as they are known, in rendering order."""
 
     knowledge: NodeKnowledge = NodeKnowledge.NOT_YET
     items: tuple[Child, ...] = ()
@@ -72,9 +72,9 @@ class NodeChildren:
 class Scope:
     """The values that a node's functions read.
 
-    `values` is the caller's own, such as the parent and settings; the engine never reads it. `nodes` is filled by the
-    engine, by node id. In `render` and `include` it holds the nodes that come earlier in the graph; in `gate` and
-    `ready` it is complete.
+    `values` belongs to the caller, for example the parent and settings; the graph engine never reads it. The engine
+    fills `nodes`, by node id. In `render` and `include` it holds the nodes that come earlier in the graph; in `gate`
+    and `ready` it is complete.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
@@ -86,7 +86,7 @@ NOWHERE: Final = Place()
 
 
 class Until(Enum):
-    """The state of a dependency that a node waits for."""
+    """The state of a dependency for which a node waits."""
 
     NOTHING = "its value is looked at where it is there: it comes first in the order where that is possible"
     APPLIED = "it is applied in the same pass, before; or it is as wanted already"
@@ -98,7 +98,7 @@ class Until(Enum):
 class Edge:
     """A dependency on the node `to`.
 
-    An inferred edge counts only if the rendering read it (`Rendered.touched`); a `declared` one always counts.
+    A `declared` edge always counts. An inferred one counts only if rendering read the node (`Rendered.touched`).
     """
 
     to: str
@@ -131,14 +131,14 @@ class PruneTime(Enum):
 
 
 class OnImmutable(Enum):
-    """The reaction when the API server refuses to change a field of an object."""
+    """The reaction when the API server refuses to change an immutable field of an object."""
 
     FAIL = "it is told, and only another content can help"
     RECREATE = "the object is deleted, and made again once it is gone"
 
 
 class HoldCause(Enum):
-    """The reason why a condition of a node is not known to be true."""
+    """The reasons why a condition of a node is false or unknown."""
 
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
@@ -149,10 +149,10 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The reason why a node's function returns neither True nor its items.
+    """An answer of a node's function in place of True or its items: the reason why it cannot give these.
 
-    `HoldCause.NO` counts as False. With any other cause from `include` or `render`, the node's objects are neither
-    written nor pruned. `touched` are the edges that the evaluation read, as in `Rendered`.
+    `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
+    nor pruned. `touched` are the edges that the evaluation read, as in `Rendered`.
     """
 
     cause: HoldCause
@@ -163,10 +163,10 @@ class Hold:
 
 @attrs.frozen
 class Rendered:
-    """The items that a node requires now; their keys are unique.
+    """The objects that a node requires now, each with a unique key.
 
-    `touched` are the node's edges that the evaluation read: the branch of a condition that was not taken is no
-    dependency. None if that is unknown: then all edges count.
+    `touched` are the node's edges that the evaluation read, since an untaken branch of a condition is not a dependency.
+    If it is None, all edges count.
     """
 
     items: tuple[Item, ...] = ()
@@ -174,12 +174,12 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Return True: the condition of a node without a condition."""
+    """Return True, as the condition of a node that has none."""
     return True
 
 
 def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Return True: the readiness of a node that adds nothing to its kind's own rule."""
+    """Return True, as the readiness test of a node that adds nothing to its kind's own rule."""
     return True
 
 
@@ -189,16 +189,17 @@ Question: TypeAlias = Callable[[Scope], bool | Hold]
 
 @attrs.frozen(eq=False)
 class GraphNode:
-    """One resource: none, one or many objects of one kind.
+    """One resource of a graph: any number of objects of one kind.
 
-    `include`: whether it should exist; False prunes its objects, a Hold leaves them. `render`: its items. `gate`:
-    whether it may be written now; False or a missing value leaves existing objects unchanged. `ready`: whether a live
-    item is healthy, in addition to `readiness`; if that is None, the kind's own rule holds. `is_choice`: a closed gate
-    does not keep the owner from being ready. `schema`, if known, says which lists are keyed and whether a status is
+    `include` decides whether it should exist: False prunes its objects, a Hold leaves them. `render` returns its
+    desired objects. `gate` decides whether it may be written now; otherwise existing objects stay unchanged. `ready`
+    tests a live object in addition to `readiness`, which by default is the kind's own rule. `is_choice`: a closed gate
+    does not keep the owner from being Ready. `schema`, if known, says which lists are keyed and whether a status is
     expected. `adopt`: an existing object of that name without a controller is taken over. `refers`: its objects get an
-    owner reference where one is legal; otherwise their label alone identifies them. `generate`: fields that are filled
-    with random text when the object is created. `roll_on`: ids of nodes whose content is put as a hash on the pod
-    template. `title`: the node's name for people while no object of it is known; by default the kind and the id.
+    owner reference where one is legal; otherwise only their label identifies them. `generate`: fields that are filled
+    with random text when the object is created. `roll_on`: ids of nodes whose content is hashed into the pod template,
+    so that a change replaces the pods. `title`: the node's name for people while it has no known object, by default
+    kind and id.
     """
 
     id: str
@@ -224,8 +225,9 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes rendered content; otherwise it hashes what exists.
+        """Report whether `roll_on` hashes the desired content; otherwise it hashes the existing object's version.
 
-        The content of a Secret is never hashed: a reader of the pod template could find the value by trying candidates.
+        The content of a Secret is never hashed, since a reader of the pod template could find its value by trying
+        candidates.
         """
         return self.policy is ApplyPolicy.ALWAYS and self.kind != SECRET

@@ -10,7 +10,7 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """Nodes that cannot form a graph. `place` is the mistake's place in the file."""
+    """The error that nodes do not form a graph. `place` is the mistake's place in the file."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class GraphError(Exception):
 
 
 class Cycle(GraphError):
-    """A cycle of dependencies. `path` begins and ends with the same id; each node waits for the next."""
+    """A dependency cycle. `path` begins and ends with the same id, and each node in it depends on the next."""
 
     def __init__(self, path: Sequence[str], place: Place = NOWHERE) -> None:
         self.path = tuple(path)
@@ -27,7 +27,7 @@ class Cycle(GraphError):
 
 
 class DuplicateNode(GraphError):
-    """Two nodes with the same id."""
+    """The error that two nodes have the same id."""
 
     def __init__(self, node_id: str, place: Place = NOWHERE) -> None:
         self.id = node_id
@@ -35,7 +35,7 @@ class DuplicateNode(GraphError):
 
 
 class UnknownNode(GraphError):
-    """An edge to a node that does not exist."""
+    """The error that an edge leads to a node that does not exist."""
 
     def __init__(self, node_id: str, by: str, place: Place = NOWHERE) -> None:
         self.id = node_id
@@ -45,9 +45,9 @@ class UnknownNode(GraphError):
 
 @attrs.frozen(eq=False)
 class Graph:
-    """Nodes in evaluation order: each comes after every node that it waits for.
+    """Nodes in an order in which each comes after all nodes on which it depends.
 
-    `waves` holds the length of the longest dependency path of each node: a node without dependencies is in wave 0.
+    `waves` holds the length of the longest dependency path of each node; a node without dependencies is in wave 0.
     `edges` are the edges of each node, including those that follow from `roll_on`.
     """
 
@@ -57,9 +57,9 @@ class Graph:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
-        """Build the graph of `nodes`; nodes are independent of each other unless an edge connects them.
+        """Build the graph of `nodes`. Nodes are independent unless an edge connects them.
 
-        Raises DuplicateNode, UnknownNode, Cycle.
+        Raises DuplicateNode, UnknownNode or Cycle.
         """
         by_id: dict[str, GraphNode] = {}
         for node in nodes:

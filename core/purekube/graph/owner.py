@@ -23,7 +23,10 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 
 @attrs.frozen
 class CreateRecord:
-    """The owner's record of one such object: an intent while `uid` is empty, done once it is set."""
+    """The owner's record of an object that is created only once.
+
+    `uid` is empty while the creation is intended, and set once it is done.
+    """
 
     node: str
     name: str
@@ -47,9 +50,9 @@ def label_text(text: str) -> str:
 
 @attrs.frozen
 class Marks:
-    """The names of the labels and annotations that identify objects; all but `applied_hash` lie below `domain`.
+    """The names of the labels and annotations by which an owner's objects are identified.
 
-    Prune and teardown read nothing else.
+    All except `applied_hash` begin with `domain`. Prune and teardown read nothing else.
     """
 
     domain: str
@@ -57,47 +60,47 @@ class Marks:
 
     @cached_property
     def owner_uid(self) -> str:
-        """Label: uid of the owner."""
+        """The label with the owner's uid."""
         return f"{self.domain}/owner-uid"
 
     @cached_property
     def node(self) -> str:
-        """Label: id of the node."""
+        """The label with the node's id."""
         return f"{self.domain}/node"
 
     @cached_property
     def item(self) -> str:
-        """Label: key of the item, where the node has a list of them."""
+        """The label with the item's key, in a node that has a list of objects."""
         return f"{self.domain}/item"
 
     @cached_property
     def wave(self) -> str:
-        """Annotation: the wave in which it was applied."""
+        """The annotation with the wave in which the object was applied."""
         return f"{self.domain}/wave"
 
     @cached_property
     def removal(self) -> str:
-        """Annotation: `Orphan` on an object that is orphaned instead of deleted."""
+        """The annotation that is `Orphan` on an object that must be orphaned instead of deleted."""
         return f"{self.domain}/on-delete"
 
     @cached_property
     def owner(self) -> str:
-        """Annotation: `Label` on an object that has no owner reference by the author's choice."""
+        """The annotation that is `Label` on an object that by the author's choice has no owner reference."""
         return f"{self.domain}/owner"
 
     @cached_property
     def roll(self) -> str:
-        """Annotation of a pod template: the hash that rolls the pods when it changes."""
+        """The annotation on a pod template with the hash whose change replaces the pods."""
         return f"{self.domain}/roll-hash"
 
 
 @attrs.frozen
 class Owner:
-    """The object that a graph belongs to. `meta` holds its uid: another object of the same name is another owner.
+    """The object to which a graph belongs. `meta` holds its uid: another object of the same name is another owner.
 
     `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks. `records`
-    are the owner's records of objects that are created once. Without `references` no object gets an owner reference:
-    the garbage collector then deletes nothing, neither out of order nor at all.
+    are the owner's records of objects that are created once. Without `references` no object gets an owner reference, so
+    the garbage collector deletes none of them.
     """
 
     kind: Kind
@@ -114,20 +117,27 @@ class Owner:
         return label_text(self.meta.uid)
 
     def may_refer(self, ref: ObjectRef) -> bool:
-        """Report whether the object may have an owner reference: the owner is in its namespace, or cluster-scoped."""
+        """Report whether the object may have an owner reference.
+
+        Kubernetes permits it if the owner is cluster-scoped or in the object's namespace.
+        """
         return self.references and (not self.kind.namespaced or self.meta.namespace == ref.namespace)
 
     def is_ours(self, live: Manifest) -> bool:
-        """Report whether we may write it: this owner controls it, or it has no controller and names this owner."""
+        """Report whether this owner may write the object.
+
+        It may if it controls the object, or if the object has no controller and its label names this owner.
+        """
         controller = controller_of(live)
         if controller is not None:
             return bool(controller.get("uid") == self.meta.uid)
         return self._is_labelled(live)
 
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether an object may be deleted with its owner: by label, and by the reference where one is legal.
+        """Report whether the object belongs to this owner and may be deleted with it.
 
-        Removing the reference by hand keeps the object; an annotation marks objects that were made without one.
+        The label must name the owner, and so must the owner reference where one is legal. A user can thus keep an
+        object by removing the reference. An annotation marks objects that were made without one.
         """
         controller = controller_of(live)
         if controller is None:
@@ -141,35 +151,35 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield all objects that the owner has, in an order that depends on names alone."""
+        """Yield all observed objects that belong to the owner, ordered by name."""
         for ref in sorted(observed.objects, key=_by_name):
             if self.holds(ref, live := observed.objects[ref]):
                 yield ref, live
 
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
-        """Return the reference of a rendered object, which is in the owner's namespace if it names none."""
+        """Return the reference of a rendered object. If it names no namespace, it is in the owner's."""
         meta = metadata(manifest)
         namespace = (meta.get("namespace") or self.meta.namespace) if kind.namespaced else None
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
 
     def node_of(self, live: Manifest) -> str:
-        """Return the node's id from an object's label; "" if the label was removed."""
+        """Return the node's id from an object's label; "" if the object has none."""
         return str(get_path(live, "metadata", "labels", self.marks.node) or "")
 
     def wave_of(self, live: Manifest) -> int:
         """Return the wave recorded on an object.
 
-        Without a record it is 0, which goes last: others may need the object.
+        Without a record it is 0. That wave is removed last, in case other objects need this one.
         """
         text = get_path(live, "metadata", "annotations", self.marks.wave)
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
 
     def is_orphaned(self, live: Manifest) -> bool:
-        """Report whether the object's annotation says to orphan it when it is pruned or its owner is deleted."""
+        """Report whether an annotation says that the object must be orphaned, not deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the whole manifest of an item, which lives at `ref`, as it is sent: with its hash if it is applied."""
+        """Return the manifest of an item as it is sent for the object `ref`, with labels, owner and hash."""
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}
         mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
@@ -184,7 +194,7 @@ class Owner:
         return stamp(manifest, self.marks.applied_hash) if node.policy is ApplyPolicy.ALWAYS else manifest
 
     def disowning(self, ref: ObjectRef, live: Manifest) -> MergePatch:
-        """Return the patch that ends our ownership of the object, so that it stays when its owner is deleted."""
+        """Return the patch that removes our ownership of the object, so that it stays when its owner is deleted."""
         meta = {
             "resourceVersion": metadata(live).get("resourceVersion"),
             "ownerReferences": owners_without(live, self.meta.uid),

@@ -25,10 +25,10 @@ from purekube.graph.states import NodeState, Observation, earliest_requeue
 class Plan:
     """The observations of a graph, and the writes that follow from them.
 
-    `observations` has an entry for each item, by node id, in graph order. `effects` are all writes and the requeue;
-    finalizer, status and events are the caller's. `records` of objects created once go into the owner's status: if they
-    differ from `Owner.records`, it must be written before anything is created. `scope` is complete: expressions of the
-    status are evaluated in it.
+    `observations` has an entry for each object, by node id, in graph order. `effects` are all writes and the requeue;
+    finalizer, status and events are left to the caller. `records` of objects created once go into the owner's status.
+    If they differ from `Owner.records`, the caller must write that status before anything is created. `scope` is
+    complete, so that expressions of the status can be evaluated in it.
     """
 
     observations: Mapping[str, tuple[Observation, ...]]
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether everything that is wanted is ready."""
+        """Report whether every desired object is ready."""
         return all(observation.is_ready for observation in self.everything)
 
     @property
@@ -52,9 +52,10 @@ class Plan:
 def plan(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = no_patch_before
 ) -> Plan:
-    """Decide what to do now.
+    """Return the observations and writes for a graph, given the observed objects.
 
-    `observed.objects` holds every object with the owner's label, and every object whose name the graph wants or reads.
+    `observed.objects` must hold every object with the owner's label, and every object whose name the graph wants or
+    reads.
     """
     held = tuple(owner.held(observed))
     whole, desired = evaluate(graph, owner, observed, scope, held)
@@ -69,7 +70,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """Decide the same for a graph that is only a part of what the owner has: nothing is pruned."""
+    """Return the same for a graph that covers only part of the owner's objects: nothing is pruned."""
     whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():

@@ -27,13 +27,13 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 
 
 def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return None: no patch is needed before the deletion."""
+    """Return None, as no patch is needed before the deletion."""
     return None
 
 
 @attrs.frozen
 class PruneCandidate:
-    """An object that is to be removed. The highest wave goes first."""
+    """An object to remove. Objects of the highest wave are removed first."""
 
     ref: ObjectRef
     live: Manifest
@@ -41,12 +41,12 @@ class PruneCandidate:
 
     @property
     def is_going(self) -> bool:
-        """Report whether the object's deletion has been requested."""
+        """Report whether the object's deletion has already been requested."""
         return is_terminating(self.live)
 
 
 def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidate, ...]:
-    """Return the objects of the highest wave; the others wait until these are gone."""
+    """Return the objects of the highest wave. The others wait until these are gone."""
     found = tuple(prune_candidates)
     highest = max((prune_candidate.wave for prune_candidate in found), default=0)
     return tuple(prune_candidate for prune_candidate in found if prune_candidate.wave == highest)
@@ -55,7 +55,10 @@ def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidat
 def teardown_writes(
     step: Iterable[PruneCandidate], failed: Container[ObjectRef], before_delete: BeforeDelete
 ) -> Decision:
-    """Return the writes that remove the objects, by their observed uids; none for one refused in this pass."""
+    """Return the writes that delete the objects with their observed uids.
+
+    An object whose deletion was refused in this pass (`failed`) is left out.
+    """
     writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
     patches = tuple(
         patch
@@ -72,14 +75,14 @@ def teardown_writes(
 
 @attrs.frozen
 class RemovalStep:
-    """The next step of a removal: its writes, and the state of each object that is to be removed."""
+    """The next step of a removal: its writes, and the state of each object to remove."""
 
     effects: Decision
     going: tuple[Observation, ...] = ()
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Orphan the objects marked for it, and delete the highest recorded wave of the rest."""
+    """Return the writes that orphan marked objects, and delete those of the highest recorded wave among the rest."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
     kept = {ref for ref, _ in orphans}

@@ -37,10 +37,10 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """An item of a node with the object that should exist for it.
+    """A desired object of a node, with the item that it was rendered from.
 
-    `manifest` is what is applied; `live` is the existing object of that name, and `is_foreign` whether it belongs to
-    another owner. `problem` says why such an object cannot exist.
+    `manifest` is applied as it is. `live` is the existing object of that name; `is_foreign` says that it belongs to
+    another owner. `problem` says why the object cannot exist.
     """
 
     item: Item
@@ -54,8 +54,10 @@ class WantedItem:
 
 @attrs.frozen
 class WantedNode:
-    """The evaluation of a node: its items; no items, if `excluded_by` excludes it; or `hold`, if it could not be
-    evaluated.
+    """The result of evaluating a node: its desired objects.
+
+    There are none if an `include` condition excludes the node (`excluded_by`), or if it could not be evaluated
+    (`hold`).
     """
 
     node: GraphNode
@@ -69,8 +71,9 @@ class WantedNode:
 def evaluate(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
-    """Return the complete scope, and the evaluation of each node in graph order. `held` are all objects that the owner
-    has.
+    """Evaluate all nodes in graph order; return the complete scope and the result for each node.
+
+    `held` are all existing objects that belong to the owner.
     """
     nodes = _objects_by_label(graph, owner, held)
     whole = Scope(scope.values, nodes)

@@ -17,7 +17,7 @@ from purekube.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
-    """The state of one item; the first that applies."""
+    """The state of one object of a node. The first state that applies is used."""
 
     MISSING_KIND = "MissingKind"
     """The API server does not serve the kind."""
@@ -61,12 +61,12 @@ STALLED: Final = frozenset(
 
 @attrs.frozen
 class Observation:
-    """The state of one item of a node, or of the node itself if its items are unknown (`ref` None).
+    """The state of one object of a node, or of the node itself if its objects are unknown (`ref` None).
 
-    `reason` and `message` say why; the message does not repeat the object's name. `waits_for` are ids of the nodes that
-    block it: without any it is an obstacle itself. `counts` is False if it does not affect whether the owner is ready:
-    it is excluded, left, or held by choice. `place` is where the expression is in the file. `is_external`: it belongs
-    to another owner and is only read.
+    `reason` and `message` explain it; the message does not repeat the object's name. `waits_for` are ids of the nodes
+    that block it; without any, it is itself an obstacle. `counts` is False if it does not affect whether the owner is
+    ready, because it is excluded, left, or held by choice. `place` is the place of its expression in the file.
+    `is_external` says that it belongs to another owner and is only read.
     """
 
     node: str
@@ -91,7 +91,7 @@ class Observation:
 
     @property
     def is_stalled(self) -> bool:
-        """Report whether only a change of the owner, of the graph, or help from outside can end its state."""
+        """Report whether the state ends only through a change of the owner or the graph, or outside help."""
         return self.state in STALLED
 
     @property
@@ -106,7 +106,7 @@ _IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other 
 
 @attrs.frozen
 class Setback:
-    """The state of an item whose write was refused, with the reason and the time of the next try."""
+    """The state of an object whose write was refused, with the reason and the time of the next try."""
 
     state: NodeState
     reason: str
@@ -115,7 +115,7 @@ class Setback:
 
 
 def setback(failure: Failure, manager: str) -> Setback:
-    """Return what a refused write means for the item."""
+    """Return the state that a refused write gives to its object."""
     error = failure.error
     message = safe(f"{failure.verb}: {error.message}")
     match error:
@@ -146,7 +146,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Combine requeues: the pace of the failure that will most likely pass, and the earliest of all times."""
+    """Combine requeues into one: the earliest time, with the pace of the failure that is most likely to pass."""
     found = tuple(requeues)
     if not found:
         return Requeue.NO

@@ -26,16 +26,16 @@ _MOST_NAMES: Final = 8
 
 @attrs.frozen
 class Hooks:
-    """Nodes that run to their end before anything is deleted; made by `of`."""
+    """Nodes that must run to completion before anything is deleted. Use `of` to make them."""
 
     graph: Graph
     scope: Scope
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Make hooks of `nodes`. Each is created once: it has run when the owner's status says so.
+        """Make hooks of `nodes`. Each is created once; the owner's status records that it has run.
 
-        Raises what `Graph.of` raises.
+        Raises the errors of `Graph.of`.
         """
         once = (
             attrs.evolve(node, policy=ApplyPolicy.ONCE) if node.policy is not ApplyPolicy.NEVER else node
@@ -45,7 +45,7 @@ class Hooks:
 
 
 class TeardownStep(StrEnum):
-    """The current step of a teardown: the reason of the condition Deleting."""
+    """The current step of a teardown, which is the reason of the condition Deleting."""
 
     DRAINING = "Draining"
     DELETING = "DeletingResources"
@@ -58,7 +58,8 @@ class TeardownStep(StrEnum):
 class Teardown:
     """One step of a teardown.
 
-    `message` names what is left, and since when it is being deleted; `effects` and `records` are as in Plan.
+    `message` names the objects that are left, and since when they are being deleted. `effects` and `records` have the
+    same meaning as in Plan.
     """
 
     step: TeardownStep
@@ -78,9 +79,9 @@ class Teardown:
 def teardown(
     owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = no_patch_before
 ) -> Teardown:
-    """Decide the next step of removing the owner's objects.
+    """Return the next step of removing the owner's objects.
 
-    Without `hooks`, as when the file can no longer be read, nothing runs before the deletions.
+    Without `hooks`, for example if the file can no longer be read, nothing runs before the deletions.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
         return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)

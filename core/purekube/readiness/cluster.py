@@ -8,9 +8,9 @@ from purekube.readiness.result import Conditions, Readiness, count, failed, mapp
 
 
 def autoscaler(manifest: Manifest) -> Readiness:
-    """Judge an autoscaler: ready if it can scale its target; without metrics it is progressing, not failed.
+    """Judge an autoscaler: ready if it can scale its target. Without metrics it is progressing, not failed.
 
-    autoscaling/v1 has no conditions: there it is ready once its controller has observed it.
+    In autoscaling/v1, which has no conditions, it is ready once its controller has observed it.
     """
     if text(manifest, "apiVersion") == "autoscaling/v1" and mapping(manifest, "status"):
         return ready("Observed")
@@ -43,7 +43,7 @@ def namespace(manifest: Manifest) -> Readiness:
 
 
 def custom_resource_definition(manifest: Manifest) -> Readiness:
-    """Judge a definition: ready once its names are accepted and it is served."""
+    """Judge a CRD: ready once its names are accepted and it is served."""
     conditions = Conditions.of(manifest)
     if conditions.status("NamesAccepted") == "False":
         return failed(
@@ -72,7 +72,7 @@ def api_service(manifest: Manifest) -> Readiness:
 
 
 def service_cidr(manifest: Manifest) -> Readiness:
-    """Judge a ServiceCIDR: ready once addresses are taken from it."""
+    """Judge a ServiceCIDR: ready once its addresses can be assigned."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Ready"):
         return ready("Ready")

@@ -36,17 +36,17 @@ def velero_restore(manifest: Manifest) -> Readiness:
 
 
 def backup_storage_location(manifest: Manifest) -> Readiness:
-    """Judge a storage location: ready while Available; Velero checks an unavailable one again."""
+    """Judge a storage location: ready while Available. Otherwise it is progressing, since Velero keeps checking it."""
     return _phased(manifest, frozenset(("Available",)), frozenset(), "storage location")
 
 
 def workflow(manifest: Manifest) -> Readiness:
-    """Judge an Argo Workflow: ready if Succeeded. `Error` is Argo's own failure, `Failed` that of a step."""
+    """Judge an Argo Workflow: ready if Succeeded. Phase `Error` is a failure of Argo itself, `Failed` one of a step."""
     return _phased(manifest, frozenset(("Succeeded",)), frozenset(("Failed", "Error")), "workflow")
 
 
 def replication(manifest: Manifest) -> Readiness:
-    """Judge a VolSync object: ready once its manual trigger, or a scheduled sync, has succeeded. It never fails."""
+    """Judge a VolSync object: ready once its manual trigger or a scheduled sync has succeeded. It never fails."""
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
     result = text(mapping(status, "latestMoverStatus"), "result")
@@ -86,7 +86,10 @@ def _suspended(manifest: Manifest) -> bool:
 
 
 def helm_release(manifest: Manifest) -> Readiness:
-    """Judge a HelmRelease by Ready at its generation; a suspended one keeps an old Ready and ignores the new spec."""
+    """Judge a HelmRelease by its condition Ready at the present generation.
+
+    A suspended one is not ready, as it ignores a new spec and keeps an old Ready.
+    """
     # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was.
     if _suspended(manifest):
         return progressing("Suspended", "the HelmRelease is suspended")
@@ -94,14 +97,14 @@ def helm_release(manifest: Manifest) -> Readiness:
 
 
 def kustomization(manifest: Manifest) -> Readiness:
-    """Judge a Kustomization like a HelmRelease."""
+    """Judge a Kustomization by the same rules as a HelmRelease."""
     if _suspended(manifest):
         return progressing("Suspended", "the Kustomization is suspended")
     return _judged(manifest)
 
 
 def source(manifest: Manifest) -> Readiness:
-    """Judge a source: Ready, and with an artifact, which its readers need."""
+    """Judge a Flux source: ready if its condition Ready is True and it has an artifact, which its readers need."""
     readiness = _judged(manifest)
     artifact = mapping(manifest, "status", "artifact")
     if readiness.is_ready and not artifact:

@@ -57,10 +57,10 @@ def readiness(
     schema: "Schema | None" = None,
     rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
 ) -> Readiness:
-    """Return how ready an object is, by `rules`: the rules of kinds by group and kind.
+    """Return how ready an object is. `rules` maps group and kind to the rule of a kind.
 
-    `schema`, if known, says whether the kind has a status at all. Without a schema an object that has no status counts
-    as ready, such as a ConfigMap, which only has to exist.
+    `schema`, if known, says whether the kind has a status at all. Without a schema, an object without a status counts
+    as ready, because kinds such as ConfigMap have none.
     """
     if manifest is None:
         return progressing("NotFound", "it does not exist yet")
@@ -104,7 +104,10 @@ def _generation(manifest: Manifest) -> Readiness | None:
 
 
 def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readiness:
-    """Judge by Stalled, Failed, Reconciling and Ready as kstatus does; then by whether a status is expected."""
+    """Judge an object by its conditions Stalled, Failed, Reconciling and Ready, as kstatus does.
+
+    Without any of these it is ready unless the schema declares a status that is missing.
+    """
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):
         return failed(

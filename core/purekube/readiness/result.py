@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Manifest
 
 
 class State(Enum):
-    """The state of an object."""
+    """The states of readiness."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
@@ -22,7 +22,7 @@ class State(Enum):
 
 @attrs.frozen
 class Readiness:
-    """The readiness of an object. The message names what is missing; it is empty if there is nothing to say."""
+    """The readiness of an object. `message` says what is missing, and is empty if nothing is."""
 
     state: State
     reason: str
@@ -58,7 +58,7 @@ _LONGEST = 1_024
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """Return the object at a path, {} if it is absent."""
+    """Return the JSON object at a path; {} if it is absent."""
     # Checking for the plain type first avoids the slow check against the abstract class.
     for step in path:
         value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
@@ -66,19 +66,19 @@ def mapping(value: Any, *path: str) -> Mapping[str, Any]:
 
 
 def number(where: Mapping[str, Any], key: str) -> int | None:
-    """Return a whole number, None if it is absent."""
+    """Return the whole number under `key`; None if it is absent."""
     value = where.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
-    """Return a whole number, `default` if it is absent: controllers omit a count of zero."""
+    """Return the whole number under `key`; `default` if it is absent, because controllers omit a count of zero."""
     value = number(where, key)
     return default if value is None else value
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """Return a text, shortened if it is long; "" if it is absent."""
+    """Return the text under `key`, shortened if it is long; "" if it is absent."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 
@@ -91,7 +91,7 @@ class Conditions:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Conditions":
-        """Return the conditions of a manifest, whatever `status.conditions` contains."""
+        """Return the conditions of a manifest. Malformed ones are left out."""
         listed = mapping(manifest, "status").get("conditions")
         entries = listed if isinstance(listed, list) else []
         return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})

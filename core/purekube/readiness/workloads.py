@@ -20,7 +20,7 @@ def _of(have: int, want: int, what: str) -> str:
 
 
 def deployment(manifest: Manifest) -> Readiness:
-    """Judge a Deployment: every pod is of the newest template and available, and no old one is left."""
+    """Judge a Deployment: ready if every pod has the newest template and is available, and no old pod is left."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
@@ -47,7 +47,7 @@ def _available(status: Mapping[str, Any], want: int) -> Readiness:
 
 
 def replica_set(manifest: Manifest) -> Readiness:
-    """Judge a ReplicaSet: the desired number of pods, all available."""
+    """Judge a ReplicaSet: ready if it has the desired number of pods, all available."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.holds("ReplicaFailure"):
@@ -62,7 +62,10 @@ def replica_set(manifest: Manifest) -> Readiness:
 
 
 def stateful_set(manifest: Manifest) -> Readiness:
-    """Judge a StatefulSet: the desired number of pods are ready, and those to update have the newest revision."""
+    """Judge a StatefulSet: ready if the desired number of pods are ready.
+
+    Pods to be updated must also have the newest revision.
+    """
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     want = count(spec, "replicas", 1)
     if not _has_observed_generation(manifest):
@@ -89,7 +92,7 @@ def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> R
 
 
 def daemon_set(manifest: Manifest) -> Readiness:
-    """Judge a DaemonSet: each node that needs one has a pod of the newest template, all available."""
+    """Judge a DaemonSet: ready if each node that needs a pod has one of the newest template, all available."""
     status = mapping(manifest, "status")
     if not _has_observed_generation(manifest):
         return _unseen()
@@ -106,7 +109,7 @@ def daemon_set(manifest: Manifest) -> Readiness:
 
 
 def pod(manifest: Manifest) -> Readiness:
-    """Judge a Pod: ready if Ready or Succeeded."""
+    """Judge a Pod: ready if its condition Ready is True, or if it succeeded."""
     status = mapping(manifest, "status")
     conditions = Conditions.of(manifest)
     match text(status, "phase"):

@@ -24,7 +24,7 @@ STANDARD: Final = ("Ready", "Reconciling", "Stalled")
 
 
 class Feature(StrEnum):
-    """The features that a controller gets by default. `plain` switches each off, or all of them."""
+    """The features that a controller has by default. Its attribute `plain` switches some or all of them off."""
 
     FINALIZER = "finalizer"
     """A finalizer is on an object before the first call, and is removed after a call for the deletion that raised no
@@ -54,9 +54,9 @@ ALL: Final = frozenset(Feature)
 class Controller(ABC, Generic[O]):
     """The common base of reconcilers and watchers.
 
-    `kind` is a `Resource`, or the `Kind` of objects that others define, which arrive as manifests: these get no
-    finalizer and no conditions. `plain` names the features that are switched off, True all of them; for a kind that
-    others define finalizer and conditions are off by default, and `plain = ()` switches on what is possible.
+    `kind` is a `Resource`, or the `Kind` of objects that another project defines. Objects of the latter are passed as
+    manifests, and get no finalizer and no conditions unless `plain = ()` switches these on where possible. `plain`
+    names the features to switch off; True switches off all of them.
     """
 
     kind: ClassVar[Resource[Any, Any] | Kind]
@@ -78,39 +78,42 @@ class Controller(ABC, Generic[O]):
     """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it."""
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
-        """Return the objects of the kinds in `reads` that an object depends on, by its spec, not by other objects."""
+        """Return the objects of the kinds in `reads` on which an object depends.
+
+        The answer must follow from the object's spec, not from other objects.
+        """
         return ()
 
 
 class Reconciler(Controller[O], Generic[O, S]):
-    """A controller that makes the world match an object; its `reconcile` is called again until it succeeds."""
+    """A controller that makes the cluster match an object. `reconcile` is called again until it succeeds."""
 
     conditions: ClassVar[Sequence[str]] = ()
     """Types of the conditions that it writes itself, by `Result.conditions`."""
 
     @abstractmethod
     async def reconcile(self, request: Request[O, S]) -> Result[S]:
-        """Make the world match the object. May be called at any time, and repeatedly."""
+        """Make the cluster match the object. This may be called at any time and repeatedly."""
 
 
 class Watcher(Controller[O]):
     """A controller that is notified of changes to objects. It writes no status; its failures become Events.
 
-    Each notification comes at least once, in the order of the changes to the object; changes that arrive during a call
-    are combined into one.
+    Each notification is delivered at least once, in the order of the changes to the object. Changes that arrive during
+    a call are combined into one.
     """
 
     async def on_add(self, new: O) -> None:
-        """Handle a new object: no notification about it has succeeded before."""
+        """Handle a new object. No notification about it has succeeded before."""
 
     async def on_sync(self, now: O) -> None:
-        """Handle an object that existed before this process, or whose `resync` is due. It may have changed."""
+        """Handle an object that existed before this process started, or whose `resync` is due. It may have changed."""
 
     async def on_update(self, old: O, new: O) -> None:
-        """Handle a changed object; `old` is the last state that was reported to this watcher."""
+        """Handle a changed object. `old` is the last state that was passed to this watcher."""
 
     async def on_delete(self, last: O) -> None:
-        """Handle an object that is being deleted, or is gone. The finalizer is removed when this returns."""
+        """Handle an object that is being deleted or is gone. Its finalizer is removed when this returns."""
 
 
 AnyController = Controller[Any]
@@ -125,18 +128,18 @@ def kind_of(controller: AnyController) -> Kind:
 
 
 def resource_of(controller: AnyController) -> Resource[Any, Any] | None:
-    """Return the kind with its classes; None for a kind that others define."""
+    """Return the kind with its attrs classes; None for a kind that another project defines."""
     return controller.kind if isinstance(controller.kind, Resource) else None
 
 
 def name_of(controller: AnyController) -> str:
-    """Return the name of the controller: by default `Shops` is shops, `ShopAudit` shop-audit."""
+    """Return the controller's name. By default the class `Shops` is named shops, and `ShopAudit` shop-audit."""
     return controller.name or _HUMP.sub("-", type(controller).__name__).lower()
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the features that a controller gets. SYNC needs a finalizer, which distinguishes old objects from new
-    ones.
+    """Return the features that a controller has. SYNC needs a finalizer, which distinguishes old objects
+    from new ones.
     """
     plain = controller.plain
     if plain is None:
@@ -154,7 +157,7 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return the writer of the kind's statuses; None for a controller that writes neither conditions nor fields."""
+    """Return the description of the controller as a writer of its kind's statuses; None if it writes none."""
     resource, features = resource_of(controller), features_of(controller)
     fields = resource.status_fields if resource is not None and Feature.STATUS in features else ()
     writes = Feature.CONDITIONS in features or bool(fields)
@@ -162,18 +165,18 @@ def status_writer_of(controller: AnyController) -> StatusWriter | None:
 
 
 def manager_of(controller: AnyController) -> str:
-    """Return the field manager of its writes: one for each controller."""
+    """Return the field manager under which the controller writes. Each controller has its own."""
     return f"vworkspace-controller.{name_of(controller)}"
 
 
 def finalizer_of(controller: AnyController) -> str:
-    """Return the finalizer that keeps an object until cleanup; its domain is the kind's group if users own that."""
+    """Return the finalizer that keeps an object until cleanup. If users own the kind's group, that is its domain."""
     group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
     return f"{group}/{name_of(controller)}"
 
 
 def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
-    """Return the watched kinds, each with the selection of its objects."""
+    """Return the watched kinds, each with a selection of its objects."""
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
@@ -181,7 +184,7 @@ def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
 
 
 def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
-    """Return the reasons why these controllers cannot run together, each with its remedy; empty if they can."""
+    """Return the reasons why these controllers cannot run together, each with its remedy. Empty if they can."""
     controllers = tuple(controllers)
     return (*(problem for controller in controllers for problem in _problems(controller)), *_clashes(controllers))
 
@@ -239,20 +242,20 @@ _MADE: Final = _READ | {"create", "update", "patch", "delete"}
 
 
 def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
-    """Return the verbs that a controller may use through its field `api`, by kind."""
+    """Return the verbs, by kind, that a controller may use through its attribute `api`."""
     verbs = {kind_of(controller): _READ}
     verbs |= {one.kind: _READ for one in watched_of(controller.reads)}
     return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
 
 
 def requests_api(controller: AnyController | type[AnyController]) -> bool:
-    """Report whether the controller requests a `KubeApi`, by a field `api`."""
+    """Report whether the controller declares an attribute `api` to receive a `KubeApi`."""
     cls = controller if isinstance(controller, type) else type(controller)
     return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
 
 
 def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
-    """Return the rights that controllers need together, except those on the process's Lease."""
+    """Return the rights that controllers need together, without those on the process's Lease."""
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)
@@ -282,10 +285,10 @@ ROLES: Final = "vworkspace-operator controllers rbac"
 
 
 def not_permitted(controller: AnyController, right: Right) -> str:
-    """Return a message for people: what is forbidden, and the command that grants the right."""
+    """Return a message about a missing right, with the command that grants it."""
     return f"the controller {name_of(controller)} may not {right}. To fix: {remedy(controller, right)}"
 
 
 def remedy(controller: AnyController, right: Right) -> str:
-    """Return the command that prints and applies the role."""
+    """Return the command that prints and applies the controller's role."""
     return role_applied(f"{ROLES} {name_of(controller)}", right, f"vworkspace-controller-{name_of(controller)}")

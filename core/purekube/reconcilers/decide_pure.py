@@ -66,15 +66,16 @@ INVALID: Final = "DesiredInvalid"
 
 
 class InvalidDesired(Exception):
-    """The error for an answer of the function that cannot be carried out, because the code is wrong.
+    """The error that the user's function returned an answer that cannot be carried out, which is a bug in that
+    function.
 
-    The message says what to write.
+    The message says what to write instead.
     """
 
 
 @lru_cache(maxsize=256)
 def composite_of(pure: AnyPureReconciler) -> Composite:
-    """Return the reconciler in the form that its controller needs."""
+    """Return the reconciler as a `Composite`, which is the form that its controller needs."""
     kind = pure.kind.kind
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -203,7 +204,7 @@ def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
 
 
 def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
-    """Return the existing objects in the form that the function receives."""
+    """Return the existing child objects in the form that the user's function receives."""
     owner = composite_of(pure).owner_of(parent)
     seen: dict[str, list[Manifest]] = {}
     for _, live in owner.held(observed):

@@ -21,8 +21,8 @@ Status = TypeVar("Status")
 class Object(Generic[Spec, Status]):
     """One object of a user's kind. `status` has its default values if none was written yet.
 
-    `manifest` is everything that the API server sent, including fields that the classes do not know. Equality ignores
-    it.
+    `manifest` is everything that the API server sent, including fields that the classes do not declare. Equality
+    ignores `manifest`.
     """
 
     kind: Kind
@@ -40,19 +40,19 @@ class Object(Generic[Spec, Status]):
 
     @property
     def is_deleting(self) -> bool:
-        """Report whether it is being deleted: finalizers still hold it."""
+        """Report whether the object is being deleted while finalizers still keep it."""
         return self.metadata.deletion_timestamp is not None
 
     def condition(self, condition_type: str) -> Condition | None:
-        """Return the condition of a type."""
+        """Return the condition of this type; None if there is none."""
         return next((condition for condition in self.conditions if condition.type == condition_type), None)
 
 
 @attrs.frozen
 class UnreadableObject:
-    """An object whose spec or status does not fit its classes: its readable parts, and every problem.
+    """An object whose spec or status does not fit its classes. It holds the readable parts and every problem.
 
-    The CRD refuses such objects, but one that was stored under an older schema may still exist.
+    The CRD refuses such objects, but an object stored under an older schema may still exist.
     """
 
     kind: Kind
@@ -68,7 +68,7 @@ class UnreadableObject:
 
     @property
     def is_deleting(self) -> bool:
-        """Report whether it is being deleted: finalizers still hold it."""
+        """Report whether the object is being deleted while finalizers still keep it."""
         return self.metadata.deletion_timestamp is not None
 
 
@@ -84,14 +84,14 @@ def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str
 
 @attrs.frozen(eq=False)
 class Node:
-    """One object that should exist. `id` is its identity: a node of the same id with another name replaces it.
+    """One object that should exist. `id` is its identity: a node of the same id with another object name replaces it.
 
-    `depends_on`: other nodes, or ids of what is read; `until` says which state of them is waited for. `when`: False, or
-    a text that says why, holds it: what exists stays as it is, nothing is created, and the object is not Ready. A node
-    that is left out of `Desired` is removed. `healthy` decides about the live object in addition to the rules of its
-    kind. `adopt`: an existing object of that name without a controller is taken over. `generate`: fields that are
-    filled with random text when it is created; it is never updated then. `roll_on`: nodes whose content is put as a
-    hash on its pods, which are replaced when it changes.
+    `depends_on` lists other nodes, or ids of `Read`s; `until` says which of their states the node waits for. `when`: if
+    it is False, or a text with the reason, nothing is created or changed, and the parent is not Ready. A node that is
+    left out of `Desired` is removed. `healthy` tests the live object in addition to the rules of its kind. `adopt`: an
+    existing object of that name without a controller is taken over. `generate`: fields that are filled with random text
+    when the object is created; it is then never updated. `roll_on`: nodes whose content is hashed into the pod
+    template, so that a change replaces the pods.
     """
 
     id: str
@@ -120,9 +120,9 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 @attrs.frozen(eq=False)
 class Desired(Generic[Status]):
-    """The objects that should exist, and the status; the framework adds conditions and the observed generation.
+    """The objects that should exist, and the status. The framework adds conditions and the observed generation.
 
-    `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
+    `requeue_after`: decide again after at most that many seconds, even if nothing changed.
     """
 
     nodes: Sequence[Node] = attrs.field(converter=_as_tuple)
@@ -135,10 +135,10 @@ NodeOrId: TypeAlias = Node | str
 
 @attrs.frozen(eq=False)
 class Children:
-    """The existing objects: of each node the object created for it, and each object that is read, by its id.
+    """The existing objects, by id: those created for nodes, and those that are read.
 
-    An object of another owner under the name of a node is not shown. The keys of `found` are node labels, and ids of
-    objects that are read.
+    An object of another owner that has the name of a node's object is left out. The keys of `found` are node labels,
+    and ids of objects that are read.
     """
 
     found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)

@@ -19,7 +19,7 @@ _OF_THE_ENGINE = ("conditions", "observedGeneration")
 
 @attrs.frozen(eq=False)
 class KindConversion:
-    """The conversion of one version of a kind to another and back; made by `conversion`."""
+    """The conversion between two versions of a kind, in both directions. `conversion` makes one."""
 
     old: Resource[Any, Any]
     new: Resource[Any, Any]
@@ -37,10 +37,10 @@ def conversion(
     keeps: bool = False,
     hub_keeps: bool = False,
 ) -> KindConversion:
-    """Make the conversion between `old` and `new`, which is stored, of functions for specs and statuses.
+    """Make the conversion between `old` and the stored version `new` from functions that convert specs and statuses.
 
-    With `keeps` an annotation holds what `old` cannot express, with `hub_keeps` what `new` cannot. Raises ValueError
-    for two kinds, for one version, and for statuses of two classes without functions.
+    With `keeps` an annotation keeps data that `old` cannot express, with `hub_keeps` data that `new` cannot express.
+    Raises ValueError for two different kinds, for equal versions, and for different status classes without functions.
     """
     same = ("group", "kind", "plural", "namespaced")
     for name in same:
@@ -65,9 +65,9 @@ def conversion(
 
 
 def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> Resource[Spec, Status]:
-    """Return the kind with further versions: its CRD lists them, and `converter` converts them.
+    """Return the kind with further versions. Its CRD lists them, and `converter` converts between them.
 
-    Raises ValueError for a conversion to another kind or version, and for two of one version.
+    Raises ValueError for a conversion to another kind or version, and for two conversions of one version.
     """
     for one in conversions:
         if one.new.kind != stored.kind:

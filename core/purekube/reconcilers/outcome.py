@@ -27,14 +27,17 @@ _LONGEST: Final = 4096
 
 @attrs.frozen
 class Returned:
-    """The outcome of a call that returned; a watcher's call returns an empty Result."""
+    """The outcome of a call that returned. A watcher's call returns an empty Result."""
 
     result: Result[Any]
 
 
 @attrs.frozen
 class Raised:
-    """The outcome of a call that raised. `retry_after`: seconds for which a service demanded no further call."""
+    """The outcome of a call that raised an error.
+
+    `retry_after` is the number of seconds in which a remote service demanded no further call.
+    """
 
     text: str
     retry_after: float = 0.0
@@ -57,7 +60,7 @@ class Late:
 
 @attrs.frozen
 class Unread:
-    """The outcome without a call, because the object does not fit its classes."""
+    """The outcome for an object that does not fit its classes, for which the controller was not called."""
 
     problems: str
 
@@ -67,10 +70,7 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 @attrs.frozen
 class Consequences:
-    """The consequences of an outcome.
-
-    `conditions` is None if no status is written, as for an object about to be removed.
-    """
+    """The results of an outcome: status, Events, requeue and remembered state."""
 
     progress: ObjectProgress
     requeue: Requeue
@@ -79,7 +79,7 @@ class Consequences:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """Return the outcome for an exception, with secrets in its text hidden."""
+    """Return the outcome for an exception. Secrets in its text are hidden."""
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
@@ -108,7 +108,8 @@ def following(
 ) -> Consequences:
     """Return the consequences of an outcome.
 
-    Jitter depends on `key`, the object's name, so that objects that fail together are not retried together.
+    The retry's jitter is derived from `key`, the object's name, so that objects that fail together are not retried
+    together.
     """
     match outcome:
         case Returned(result):

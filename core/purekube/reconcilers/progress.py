@@ -26,8 +26,9 @@ from purekube.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class ProgressRules:
-    """The settings of a controller. `begun` is its finalizer before the first successful call, `kept` the one after
-    it.
+    """The settings of a controller that decide the steps for its objects.
+
+    `begun` is its finalizer before the first successful call, `kept` its finalizer after that.
     """
 
     features: frozenset[Feature]
@@ -44,7 +45,7 @@ class ProgressRules:
 
 @attrs.frozen
 class ObservedFacts:
-    """The facts about an object's current state on which the next step depends."""
+    """The facts about an object's current state that decide the next step."""
 
     uid: str
     finalizers: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ class ObservedFacts:
 
 
 def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
-    """Return the facts about a manifest on which the next step depends."""
+    """Return the facts about a manifest that decide the next step."""
     meta = metadata(manifest)
     return ObservedFacts(
         str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready
@@ -71,11 +72,11 @@ class PendingEvent:
     old: Manifest | None = None
 
     def with_change(self, old: Manifest | None) -> "PendingEvent":
-        """Return the pending changes, with one more change of the object."""
+        """Return the pending changes with one more change of the object itself."""
         return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
 
     def with_waker(self, ref: ObjectRef) -> "PendingEvent":
-        """Return the pending changes, with a change of another object that this one owns or reads."""
+        """Return the pending changes with a change of another object that this object owns or reads."""
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "PendingEvent | None") -> "PendingEvent":
@@ -95,7 +96,7 @@ NOTHING = PendingEvent()
 
 @attrs.frozen
 class ObjectProgress:
-    """The state that this process remembers of one incarnation of an object."""
+    """The state that this process remembers about one object. A re-created object of the same name starts afresh."""
 
     uid: str = ""
     is_new: bool = False
@@ -124,7 +125,7 @@ class WatcherEvent(StrEnum):
 
 @attrs.frozen
 class Forget:
-    """The step for an object that is gone: drop all state about it."""
+    """The step for an object that is gone: drop all state that was kept for it."""
 
 
 @attrs.frozen
@@ -134,9 +135,9 @@ class NoOp:
 
 @attrs.frozen
 class SetFinalizers:
-    """The step that writes these finalizers on the object; afterwards the next step is decided again.
+    """The step that writes these finalizers on the object, after which the next step is decided again.
 
-    `last`: the object may be gone afterwards.
+    `last` says that the object may be gone afterwards.
     """
 
     finalizers: tuple[str, ...]
@@ -153,7 +154,7 @@ class CallController:
 
     @property
     def deleting(self) -> bool:
-        """Report whether the call is for a deletion and must clean up."""
+        """Report whether the object is being deleted, so that the call must clean up."""
         return self.watcher_event is WatcherEvent.DELETE
 
 
@@ -161,12 +162,12 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return the state remembered of this incarnation; fresh state if an earlier object had the name."""
+    """Return the state that is remembered of this object; a fresh state if an earlier object had the same name."""
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Decide the next step for an object; `seen` is None if it is gone. `progress` belongs to its incarnation."""
+    """Return the next step for an object. `seen` is None if the object is gone."""
     if seen is None:
         return Forget()
     ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
@@ -232,7 +233,10 @@ def _watcher_event(
 
 
 def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
-    """Return the missed deletion call for an object that vanished while it had our finalizer, with its last state."""
+    """Return the missed deletion call, with the last state of an object that vanished despite our finalizer.
+
+    Return None if the object did not have our finalizer.
+    """
     if progress.uid != last.uid or not progress.begun or progress.cleaned:
         return None
     return CallController(Cause.CHANGED, WatcherEvent.DELETE)
@@ -242,7 +246,10 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 
 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
-    """Record that our first finalizer is being added, before the write, whose answer may be lost."""
+    """Record that our first finalizer is about to be added.
+
+    This is recorded before the write because its answer may be lost.
+    """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)
 
@@ -250,11 +257,11 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Record a successful call; `complete` if the controller left nothing to do."""
+    """Record a successful call. `complete` says that the controller left nothing to do."""
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Record a failed call, and keep the state that the last successful call returned."""
+    """Record a failed call. The state that the last successful call returned is kept."""
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

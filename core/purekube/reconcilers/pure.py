@@ -25,7 +25,7 @@ _SHORTEST: Final = 4
 
 
 def without_secrets(text: str, objects: Mapping[ObjectRef, Manifest]) -> str:
-    """Return `text` with the values of the Secrets among `objects` removed, in plain and in encoded form."""
+    """Return `text` without the values of Secrets among `objects`, whether plain or encoded."""
     found = {value for ref, live in objects.items() if ref.kind == SECRET for value in _values(live)}
     for value in sorted(found, key=len, reverse=True):
         text = text.replace(value, REDACTED)
@@ -64,10 +64,11 @@ AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
 
 @attrs.frozen(eq=False)
 class Read:
-    """An object of another owner that the function reads, by `id` in its `children`.
+    """An object of another owner that the user's function reads, by `id` in its argument `children`.
 
-    `name` returns its name, from our object alone; None for none yet. It is in our object's namespace unless
-    `namespace` returns another. Without `watch` it is read by name in each pass, which is the default for Secrets.
+    `name` computes its name from the parent alone; None means not known yet. The object is in the parent's namespace
+    unless `namespace` returns another one. Without `watch`, which is the default for Secrets, it is read by name in
+    each pass.
     """
 
     id: str
@@ -87,23 +88,23 @@ class Read:
 
     @property
     def elsewhere(self) -> bool:
-        """Report whether the object may be in another namespace than its reader."""
+        """Report whether the object may be in another namespace than the parent."""
         return self.namespace is not None
 
     @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
-        """The paths that may be read: the whole object."""
+        """The paths that the function may read, which are the whole object."""
         return ((),)
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """The labels by which the object is selected: none."""
+        """The labels that select the object, which are none."""
         return {}
 
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller made of a pure function by `pure_reconciler`. Calling it calls the function."""
+    """A controller that `pure_reconciler` made of a pure function. Calling it calls that function."""
 
     name: str
     kind: Resource[Spec, Status]
@@ -138,15 +139,16 @@ def pure_reconciler(
     across_namespaces: bool = False,
     strict_order: bool = False,
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
-    """Make a controller of a function.
+    """Make a controller of a pure function that returns the desired objects.
 
-    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. A `Resource` among them is
-    known to have a status, which is waited for. `name` is by default the function's; finalizers, labels, field
-    managers, metrics and logs contain it, so a renamed controller starts again without its former objects. `namespaces`
-    selects by labels the namespaces whose objects are reconciled. `across_namespaces`: nodes may be in other namespaces
-    than the object. `strict_order`: no owner references, so that only this controller takes anything down.
+    `owns` are the kinds of its nodes, which are watched, and for which roles are printed. A `Resource` among them is
+    known to have a status, which is waited for. `name` is by default the function's name. Finalizers, labels, field
+    managers, metrics and logs contain it, so a renamed controller does not recognize the objects that it made before.
+    `namespaces` selects by labels the namespaces whose objects are reconciled. `across_namespaces`: nodes may be in
+    other namespaces than the parent. `strict_order`: there are no owner references, so that only this controller
+    deletes objects.
 
-    Raises ValueError with what to write.
+    Raises ValueError with what to write instead.
     """
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
     schemas = {kind.kind: kind.schema for kind in owns if isinstance(kind, Resource)}
@@ -173,7 +175,9 @@ def pure_reconciler(
 
 
 def as_kind(given: AnyKind) -> Kind:
-    """Return the kind. Raises ValueError for a text that names no built-in kind."""
+    """Return the kind that a Kind, a Resource or a text names. Raises ValueError for a text that is no
+    built-in kind.
+    """
     if isinstance(given, Kind):
         return given
     if isinstance(given, Resource):

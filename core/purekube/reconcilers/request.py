@@ -19,7 +19,7 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 
 
 class Cause(StrEnum):
-    """The reason why an object is reconciled. Of several reasons at once, the first of these."""
+    """The reason why an object is reconciled. If there are several, the first in this list is given."""
 
     CREATED = "created"
     """The object is new: no pass of any process has begun with it."""
@@ -37,13 +37,13 @@ class Cause(StrEnum):
 
 @attrs.frozen
 class Request(Generic[O, S]):
-    """One object to be reconciled: `object` is the current one, also on a retry.
+    """A request to reconcile one object. `object` is its current state, also on a retry.
 
-    `deleting`: clean up; the finalizer is removed when the call returns a Result without `requeue_after` and `waiting`.
-    `settled`: it was Ready at this generation before this process began, and nothing that is watched has changed. A
-    controller that uses `requeue_after` must return it here, too: an earlier process's timer is gone. `state` is what
-    the last call for this object returned in this process; None if there was none. `attempt` counts the failures in a
-    row before this call.
+    `deleting`: the controller must clean up; the finalizer is removed when the call returns a Result without
+    `requeue_after` and `waiting`. `settled`: it was Ready at this generation before this process began, and nothing
+    that is watched has changed. A controller that uses `requeue_after` must return it even then, since the timer of the
+    earlier process is lost. `state` is what the last call for this object returned in this process; None if there was
+    none. `attempt` counts the failures in a row before this call.
     """
 
     object: O
@@ -68,13 +68,13 @@ def _to_tuple(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCo
 
 @attrs.frozen
 class Result(Generic[S]):
-    """The result of a call.
+    """The result of a successful reconcile.
 
     `status` is the whole status as an instance of the kind's class; None leaves the fields as they are.
-    `requeue_after`: reconcile again in so many seconds at the latest. `waiting` says what is not done yet: then the
-    object is not Ready, and is reconciled again in a minute unless `requeue_after` says when. `state` is passed to the
-    next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to Ready,
-    Reconciling and Stalled.
+    `requeue_after`: reconcile again after at most that many seconds. `waiting` is a text about what is not done yet;
+    with it the object is not Ready, and is reconciled again after a minute unless `requeue_after` is set. `state` is
+    passed to the next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to
+    Ready, Reconciling and Stalled.
     """
 
     status: Any = None
@@ -90,10 +90,10 @@ class Result(Generic[S]):
 
 
 class Terminal(Exception):
-    """Raised by a reconciler or watcher when only another spec, or a person, can help. The object is Stalled.
+    """An error that a reconciler or watcher raises if only another spec, or a person, can help. The object is Stalled.
 
-    It is not retried, but reconciled again after a restart, or a change of the object, of what it reads or of what it
-    owns.
+    The call is not retried. The object is reconciled again after a restart, or after a change of the object, of objects
+    it owns, or of objects it reads.
     """
 
     def __init__(self, reason: str, message: str = "") -> None:
@@ -105,10 +105,10 @@ class Terminal(Exception):
 
 
 class RetryPolicy(Protocol):
-    """The delay after a failure."""
+    """A rule for the delay after a failure."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """Return the seconds to wait after failure number `attempt`, counted from 1; None: do not retry.
+        """Return the seconds to wait after failure number `attempt`, counted from 1; None for no retry.
 
         `jitter` is in [0, 1).
         """
@@ -117,7 +117,7 @@ class RetryPolicy(Protocol):
 
 @attrs.frozen
 class Constant:
-    """The same delay each time."""
+    """A retry policy with the same delay after each failure."""
 
     seconds: float = 10.0
 
@@ -128,10 +128,10 @@ class Constant:
 
 @attrs.frozen
 class Never:
-    """No retry: the next change, resync or restart reconciles the object again."""
+    """A retry policy without retries: the next change, resync or restart reconciles the object again."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """Return None."""
+        """Return None, for no retry."""
         return None
 
 
@@ -140,7 +140,7 @@ EXPONENTIAL: Final = Backoff()
 
 
 def delay_of(policy: RetryPolicy, attempt: int, jitter: float) -> float | None:
-    """Return the policy's delay; the default policy's if that is invalid or raises, so that no retry is lost."""
+    """Return the policy's delay. If that is invalid or the policy raises, return the default's, so no retry is lost."""
     try:
         seconds = policy.delay(attempt, jitter)
     except Exception:

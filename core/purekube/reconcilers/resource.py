@@ -56,7 +56,7 @@ class OtherVersion:
 
 @attrs.frozen(eq=False)
 class Resource(Generic[Spec, Status]):
-    """A kind with the classes of its spec and status. `resource` makes it, `versioned` adds `versions`."""
+    """A kind with the attrs classes of its spec and status. `resource` makes one; `versioned` adds versions."""
 
     kind: Kind
     spec: type[Spec]
@@ -65,7 +65,7 @@ class Resource(Generic[Spec, Status]):
     versions: tuple[OtherVersion, ...] = ()
 
     def crd(self) -> dict[str, Any]:
-        """Return its CustomResourceDefinition; its own version is the one that is stored."""
+        """Return the kind's CustomResourceDefinition. The version of this Resource is the one that is stored."""
         crd = self.definition.manifest()
         others = (version.definition.manifest()["spec"]["versions"][0] for version in self.versions)
         versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
@@ -83,7 +83,7 @@ class Resource(Generic[Spec, Status]):
 
     @property
     def status_fields(self) -> tuple[str, ...]:
-        """The names of the fields of its status, as they are written."""
+        """The JSON names of the status fields."""
         return tuple(camel(field.name) for field in attrs.fields(_attrs_class(self.status)))
 
     @cached_property
@@ -92,7 +92,7 @@ class Resource(Generic[Spec, Status]):
         return compile_schema(self.definition.schema())
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
-        """Read an object as the API server sent it. Fields that the classes do not know stay in its `manifest`.
+        """Read an object as the API server sent it. Fields that the classes do not declare stay in its `manifest`.
 
         Raises ValidationProblems with everything that does not fit.
         """
@@ -108,7 +108,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
 
     def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
-        """Return the object; an UnreadableObject if it does not fit its classes. Never raises."""
+        """Read an object, or return an UnreadableObject if it does not fit its classes. Never raises."""
         try:
             return self.read(manifest)
         except ValidationProblems as error:
@@ -116,11 +116,11 @@ class Resource(Generic[Spec, Status]):
         return UnreadableObject(self.kind, read_meta(manifest), problems, _conditions(manifest), manifest)
 
     def new(self, name: str, spec: Spec, *, namespace: str = "", **meta: Any) -> Object[Spec, Status]:
-        """Return an object that is not stored yet; `meta` are other fields of ObjectMeta, such as `labels`."""
+        """Return an object that is not stored yet. `meta` are other fields of ObjectMeta, such as `labels`."""
         return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
 
     def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
-        """Return the object's manifest; with its status only if that has values."""
+        """Return the object's manifest. It contains a status only if that has values."""
         body: dict[str, Any] = {
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
@@ -142,7 +142,7 @@ class Resource(Generic[Spec, Status]):
     def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
         """Return all reasons why an API server with this CRD would refuse the object, in the server's words.
 
-        `old` is the object that it replaces, for rules about a change (`oldSelf`).
+        `old` is the object that it replaces, for rules that compare with it (`oldSelf`).
         """
         if cut := too_deep(manifest):
             return first_of(Problem(path, TOO_DEEP) for path in cut)
@@ -164,10 +164,10 @@ def resource(
 ) -> Resource[Spec, Status]:
     """Make a kind with one served version from the attrs classes of its spec and its status.
 
-    `plural` is by default made of the kind (`Shop`: shops, `Proxy`: proxies). `columns` of `kubectl get` are put
+    `plural` is derived from the kind by default (`Shop`: shops, `Proxy`: proxies). `columns` appear in `kubectl get`
     between Ready and Age. Conditions and the observed generation are added to the status. Raises ValueError for names
-    that no API server accepts, SchemaTypeError for a class without a possible schema, SchemaError for mistakes in the
-    schema, as in a rule; each says where.
+    that no API server accepts, SchemaTypeError for a class that has no possible schema, and SchemaError for mistakes in
+    the schema, for example in a rule. Each message says where.
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
     _check_names(known, short_names)
@@ -182,9 +182,10 @@ def resource(
 
 
 def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldValueInvalid") -> CelRule:
-    """Return a rule for the API server: of a field in `schema_field(rules=…)`, of a whole class in its `CEL_RULES`.
+    """Return a validation rule for the API server.
 
-    `self` is the value, `oldSelf` its former value; `field_path` (`.replicas`) is the field below it to report.
+    Put it into `schema_field(rules=…)` for one field, or into `CEL_RULES` of a class for the whole. `self` is the value
+    and `oldSelf` its former value. `field_path` (`.replicas`) is the field below it to which the error is attributed.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 

@@ -32,7 +32,7 @@ _BAD: Final = (FAILED, TIMED_OUT)
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Return the field manager, and the condition types that it owns in statuses of the controller's kind."""
+    """Return the field manager that writes the kind's statuses, with the condition types that it owns."""
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 
@@ -61,10 +61,10 @@ def status_to_write(
     generation: int,
     now: datetime,
 ) -> Decision | None:
-    """Return the status to write on this copy of the object; None if it is up to date, or there is nothing to say.
+    """Return a decision that writes the status on this copy of the object; None if nothing needs to be written.
 
-    `conditions` are those of the outcome, None if the object is about to go; `result` is None if the call failed: then
-    its former fields stay. `generation` is the one that was reconciled.
+    `conditions` are those of the outcome, None if the object is about to be removed. `result` is None if the call
+    failed; the former fields then stay. `generation` is the one that was reconciled.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:

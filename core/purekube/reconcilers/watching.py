@@ -18,10 +18,11 @@ _REST: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class Watch:
-    """The objects of a kind that are watched, and the part of them that is kept in memory.
+    """The objects of a kind that are watched, and which part of each is kept in memory.
 
-    `namespace`: one, or None for all. `fields`: None keeps whole objects, `METADATA_ONLY` only metadata, paths such as
-    `.status.phase` the values there, too. What is not kept is read from the API server when an object is reconciled.
+    `namespace` is one namespace, or None for all. `fields` None keeps whole objects; `METADATA_ONLY` keeps only
+    metadata; paths such as `.status.phase` keep those fields too. Parts that are not kept are read from the API server
+    when an object is reconciled.
     """
 
     namespace: str | None = None
@@ -36,13 +37,13 @@ class Watch:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of `fields`, in steps."""
+        """The paths of `fields`, each as a tuple of keys."""
         return tuple(tuple(path.strip(".").split(".")) for path in self.fields or ())
 
 
 @attrs.frozen
 class Watched:
-    """Another kind that a controller watches: `kind` with a selection of its objects."""
+    """Another kind that a controller watches, with a selection of its objects."""
 
     kind: Kind
     watch: Watch = Watch(fields=METADATA_ONLY)
@@ -50,11 +51,12 @@ class Watched:
 
 @attrs.frozen
 class Filters:
-    """The updates of an object that count: those that change a selected part. An add and a deletion always count.
+    """A filter for updates of an object: only those that change a selected part are handled. Adds and deletes always
+    are.
 
-    `labels` and `annotations`: True for all, or the names of some. `finalizers` are names whose addition and removal
-    count, in addition to our own. `predicate` is called last; if it raises, the update counts. A kind without a
-    generation has its whole content compared instead, except the status.
+    `labels` and `annotations` are True for all, or the names of some. `finalizers` are names whose addition and removal
+    count, in addition to our own. `predicate` is called last; if it raises, the update is handled. For a kind without a
+    generation, the whole content except the status is compared.
     """
 
     generation: bool = True
@@ -64,7 +66,7 @@ class Filters:
     predicate: Predicate | None = None
 
     def passes(self, old: Manifest, new: Manifest) -> bool:
-        """Report whether an update from `old` to `new` counts."""
+        """Report whether an update from `old` to `new` is handled."""
         before, now = metadata(old), metadata(new)
         return (
             before.get("deletionTimestamp") != now.get("deletionTimestamp")

@@ -27,9 +27,10 @@ _ROOT: Final[Mapping[str, Schema]] = {
 def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
     """Return the type of a value of `schema`.
 
-    In rules of CRDs (not `plain`) texts of some formats are times, durations and bytes, and of metadata a rule sees
-    only name and generateName. With `plain` a value has the type of its JSON, and metadata that of the schema: a number
-    may then be written as 3 or 3.0, and a nullable value may be null, so that their types are dynamic.
+    In rules of CRDs (not `plain`), texts of some formats are times, durations and bytes, and rules see only name and
+    generateName of metadata. With `plain`, a value has the type of its JSON, and metadata has the type of its schema.
+    Numbers and nullable values then have a dynamic type, since a number may be written as 3 or 3.0, and a value may be
+    null.
     """
     if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN

@@ -130,7 +130,7 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Compile one node and all below it; `path` is its place in the schema."""
+    """Compile one node and everything below it. `path` is its place in the schema."""
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems

@@ -11,7 +11,7 @@ from purekube.schema.node import JsonType, ListType, SchemaProblem
 
 @attrs.define
 class KeywordReader:
-    """A reader of keywords that collects the problems."""
+    """A reader of schema keywords, which collects problems instead of raising."""
 
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
@@ -80,7 +80,10 @@ _Walk = Callable[[Any, str], Iterator[str]]
 
 
 def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
-    """Yield each keyword of the wrong type, as `path: why`, depth first. Null means absent; unknown keywords pass."""
+    """Yield `path: reason` for each keyword of the wrong type, depth first. Null counts as absent.
+
+    Unknown keywords are not reported.
+    """
     if not isinstance(schema, Mapping):
         yield _wrong(path, schema, "an object")
         return

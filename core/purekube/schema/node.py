@@ -11,12 +11,12 @@ from purekube.regex import Pattern
 
 @attrs.frozen(eq=False)
 class CompiledRule:
-    """One rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
+    """One compiled CEL rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
 
-    `transition` says that the rule reads `oldSelf`: it runs only if an old value exists. `optional_old` is
-    `optionalOldSelf`: the rule always runs and sees `oldSelf` as an optional. `typed` says that the values below need
-    conversion before a rule sees them (times, doubles, sets). `message` is the text of a violation; `field_path`
-    (`.spec.x`) and `reason` belong to it.
+    `transition` says that the rule reads `oldSelf`, so that it runs only if an old value exists. `optional_old`
+    (`optionalOldSelf`) says that the rule always runs and sees `oldSelf` as an optional. `typed` says that values must
+    be converted before the rule sees them (times, doubles, sets). `message`, `field_path` (`.spec.x`) and `reason`
+    describe a violation.
     """
 
     text: str
@@ -72,7 +72,7 @@ class SchemaProblem:
 
 
 class SchemaError(Exception):
-    """A schema that cannot be served, with everything that is wrong with it."""
+    """The error that a schema cannot be served, with every problem in it."""
 
     def __init__(self, problems: Iterable[SchemaProblem]) -> None:
         self.problems = tuple(problems)
@@ -81,9 +81,9 @@ class SchemaError(Exception):
 
 @attrs.frozen(eq=False)
 class ValueChecks:
-    """The value validations of one node: everything that restricts a value without giving it structure.
+    """The value validations of one node: everything that restricts a value without adding structure.
 
-    `all_of`, `any_of`, `one_of` and `negated` are themselves nodes that only restrict.
+    `all_of`, `any_of`, `one_of` and `negated` are nodes that contain only such restrictions.
     """
 
     enum: tuple[Any, ...] | None = None
@@ -111,11 +111,11 @@ class Schema:
     """One node of a schema.
 
     `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list items.
-    `free` says that server-side apply accepts keys beyond these with a type deduced from their value: that is so at and
-    below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole object with apiVersion,
-    kind and metadata of its own. `patch_key` is the merge key of strategic merge patches if that differs from the list
-    keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys` (sets and map lists)
-    and `has_embedded` say whether anything in the subtree has them, so that walks can skip it otherwise.
+    `free` says that server-side apply accepts other keys, with a type deduced from their value. This is so at and below
+    `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole object with apiVersion, kind and
+    metadata of its own. `patch_key` is the merge key of strategic merge patches if that differs from the list keys.
+    `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys` (sets and map lists) and
+    `has_embedded` say whether anything in the subtree has them, so that walks can skip it otherwise.
     """
 
     type: JsonType = JsonType.ANY

@@ -54,10 +54,10 @@ _PLAIN = frozenset((str, int, bool, float))
 
 
 def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:
-    """Return `value` without the fields that `schema` does not know, and their paths, sorted.
+    """Return `value` without fields that `schema` does not declare, and the paths of the removed fields, sorted.
 
-    `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says. `old` was pruned by
-    this schema before: objects that `value` shares with it are skipped.
+    `apiVersion`, `kind` and `metadata` of an embedded resource are always kept. `old` must already be pruned by this
+    schema; parts that `value` shares with it are skipped.
     """
     unknown: list[str] = []
     pruned = _prune(schema, value, "", unknown, old)
@@ -103,9 +103,9 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
 
 
 def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
-    """Return `value` without nulls that the schema forbids; a null that a default will replace stays (S-62).
+    """Return `value` without nulls that the schema forbids. A null that a default will replace stays (S-62).
 
-    `old` has no such nulls: objects that `value` shares with it are skipped.
+    `old` must have no such nulls; parts that `value` shares with it are skipped.
     """
     if value is old:
         return value

@@ -17,10 +17,10 @@ _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldV
 def compile_rules(
     declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
 ) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
-    """Return the rules of one node, and the problems of those that cannot be compiled, by their index.
+    """Return the compiled rules of one node, and for those that cannot be compiled their index and problem.
 
-    `correlatable` says whether a value of the node can be matched with its old value: items of lists that are no map
-    lists cannot, and there a transition rule would never run.
+    `correlatable` says whether a value of the node can be matched with its old value. Items of a list that is not a map
+    list cannot, so a transition rule would never run there.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []
@@ -49,7 +49,7 @@ def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> Non
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
-    """Compile one rule. Raises CelSyntaxError."""
+    """Compile one rule for values of `self_type`. Raises CelSyntaxError."""
     text = raw.get("rule")
     if not isinstance(text, str) or not text.strip():
         raise CelSyntaxError("rule is required")

@@ -13,7 +13,7 @@ from purekube.schema.structure import equal
 
 
 def needs_conversion(schema: Schema) -> bool:
-    """Report whether anything under `schema` has another form in a rule than in JSON."""
+    """Report whether any value under `schema` has another form in a rule than in JSON."""
     if schema.type is JsonType.STRING:
         return schema.format in ("date-time", "date", "duration", "byte")
     if schema.type is JsonType.NUMBER or schema.list_type is not ListType.ATOMIC:
@@ -23,7 +23,7 @@ def needs_conversion(schema: Schema) -> bool:
 
 
 def convert(schema: Schema | None, value: Any) -> Any:
-    """Return `value` in the types that CEL gives to `schema`."""
+    """Return `value` with each part in the type that CEL rules see for its schema."""
     if schema is None or value is None:
         return value
     if isinstance(value, dict):
@@ -61,10 +61,10 @@ def _scalar(form: str, value: str) -> Any:
 def check_rules(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
 ) -> list[StatusCause]:
-    """Return every violation of the rules of `schema` and below by `value`; `old` is the value that it replaces.
+    """Return every violation of the rules of `schema` and of its parts. `old` is the value that `value` replaces.
 
-    A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). With `settled` the old value has
-    passed these same rules: objects identical to it are checked only by rules with `oldSelf`.
+    A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). `settled` says that the old value
+    passed these same rules; parts identical to it are then checked only by rules with `oldSelf`.
     """
     if not schema.has_rules or value is None:
         return []

@@ -45,7 +45,7 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
-    """Check length, pattern, format, bounds and enumeration of one value."""
+    """Return the violations of length, pattern, format, bounds and enumeration by one value."""
     causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
@@ -56,7 +56,7 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Check the format of a string, if the schema names one that is checked."""
+    """Return the violations of a string's format, if the schema names a format that is checked."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
@@ -74,7 +74,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
 
 
 def check_range(name: str, value: int, path: str) -> list[StatusCause]:
-    """Check the range of an integer format."""
+    """Return the violations of the range of an integer format."""
     bound = 1 << INT_FORMATS[name]
     if -bound <= value < bound:
         return []
@@ -97,7 +97,7 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Check membership in an enumeration; applies to null too."""
+    """Return the violations of an enumeration, which also applies to null."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]

@@ -10,7 +10,7 @@ from purekube.schema.structure import check_structure
 
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
-    """Return a cause for every item that occurs again in a set or map list."""
+    """Return a cause for every duplicate item of a set or map list."""
     if not schema.has_keys:
         return []
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
-    """Check apiVersion and kind of every embedded resource below the root."""
+    """Return the violations by apiVersion and kind of embedded resources below the root."""
     causes: list[StatusCause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:
@@ -104,11 +104,11 @@ _UNCHECKED: Final = (
 
 
 def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
-    """Return all causes why the object `value` is invalid; it replaces `old` (None: it is new).
+    """Return all causes why the object `value` is invalid. `old` is the object that it replaces, None if it is new.
 
-    Reasons and paths are those of a real server. Unchanged parts do not make an update invalid (ratcheting); transition
-    rules (`oldSelf`) run only if an old value exists. With `settled` the old value was found valid by this same schema:
-    parts that `value` shares with it are skipped.
+    Reasons and paths are those of a real server. Unchanged parts do not make an update invalid (ratcheting). Transition
+    rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this same
+    schema; parts that `value` shares with it are skipped.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before)

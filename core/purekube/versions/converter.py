@@ -26,7 +26,7 @@ _FREE: Final = ("labels", "annotations")
 
 
 class ConversionFailed(ValueError):
-    """The error that an object cannot be converted to a version. `why` is the message without the object's name."""
+    """The error that an object cannot be converted to a version. `why` is the reason without the object's name."""
 
     def __init__(self, manifest: Manifest, api_version: str, why: str) -> None:
         meta = metadata(manifest)
@@ -37,10 +37,11 @@ class ConversionFailed(ValueError):
 
 @attrs.frozen
 class Conversion:
-    """A spoke: `up` makes objects of the hub's version from those of `version`, `down` the reverse.
+    """A conversion between the storage version (the hub) and one other `version` (a spoke).
 
-    With `keeps` an annotation on objects of the spoke holds what only the hub's version can express; with `hub_keeps`
-    one on objects of the hub holds what only a newer spoke can. Without them nothing may be lost.
+    `up` converts objects of `version` to the hub's version, `down` the reverse. With `keeps` an annotation on objects
+    of the spoke keeps data that only the hub can express. With `hub_keeps` one on objects of the hub keeps data that
+    only the spoke can express. Without them no data may be lost.
     """
 
     version: str
@@ -52,7 +53,10 @@ class Conversion:
 
 @attrs.frozen(eq=False)
 class Converter:
-    """Every version of a kind. `schemas` are by version; a version without one is neither pruned nor defaulted."""
+    """A converter between all versions of a kind. `schemas` are by version.
+
+    Objects of a version without a schema are neither pruned nor defaulted.
+    """
 
     group: str
     kind: str
@@ -64,7 +68,7 @@ class Converter:
     def of(
         cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
     ) -> "Converter":
-        """Make the converter of a kind. Raises ValueError for a version that is given twice."""
+        """Make the converter of a kind. Raises ValueError if a version is given twice."""
         names = [hub, *(conversion.version for conversion in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
@@ -72,12 +76,12 @@ class Converter:
 
     @property
     def versions(self) -> Iterator[str]:
-        """The hub, then the spokes."""
+        """The hub's version, followed by the spokes'."""
         yield self.hub
         yield from self.spokes
 
     def without_annotations(self) -> "Converter":
-        """Return the converter without keeping annotations: the functions alone."""
+        """Return the converter without the annotations that keep data, so that only the functions count."""
         spokes = {name: attrs.evolve(spoke, keeps=False, hub_keeps=False) for name, spoke in self.spokes.items()}
         return attrs.evolve(self, spokes=spokes)
 

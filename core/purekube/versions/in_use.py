@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 @attrs.frozen
 class VersionsInUse:
-    """The versions of one kind: `served` as the definition lists them, `stored` as its status does."""
+    """The versions of one kind: those that its CRD serves, and those in which objects may be stored."""
 
     definition: str
     kind: Kind
@@ -21,7 +21,7 @@ class VersionsInUse:
 
     @classmethod
     def of(cls, crd: Manifest) -> "VersionsInUse":
-        """Read the versions from a CustomResourceDefinition of an API server."""
+        """Read the versions from a CRD as an API server returns it."""
         spec: Mapping[str, Any] = crd["spec"]
         versions = spec["versions"]
         storage = next(str(version["name"]) for version in versions if version.get("storage"))
@@ -33,12 +33,12 @@ class VersionsInUse:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The versions in which old objects may still be stored, but new ones are not."""
+        """The versions in which old objects may still be stored, but new objects are not."""
         return tuple(version for version in self.stored if version != self.storage)
 
     @property
     def readable(self) -> Kind | None:
-        """The kind in the version that a migration reads and writes: the storage version, which must be served."""
+        """The kind in the version that a migration reads and writes: the storage version, if it is served."""
         return self.kind if self.storage in self.served else None
 
     @property

@@ -13,7 +13,7 @@ _LONGEST_VALUE: Final = 80
 
 
 class BrokenRoundTrip(ValueError):
-    """A failed round trip. `part` is the function at fault, `up` or `down` of the spoke `version`."""
+    """The error that a round trip changed an object. `part` is the faulty function, `up` or `down` of `version`."""
 
     def __init__(self, version: str, part: str, message: str) -> None:
         self.version, self.part, self.message = version, part, message
@@ -21,9 +21,10 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert examples of the hub or of the spoke `version` there and back; return how many survived unchanged.
+    """Convert examples to the other version and back; return how many were checked.
 
-    Raises BrokenRoundTrip with the field, for the first that does not, or is invalid in the other version.
+    Examples are objects of the hub or of the spoke `version`. Raises BrokenRoundTrip with the field for the first
+    example that is changed, or is invalid in the other version.
     """
     held = 0
     for example in examples:

@@ -30,7 +30,7 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """A value that does not survive the round trip. `position` is that of an item missing from a keyed list."""
+    """A value that does not survive a round trip. `position` is the index of an item missing from a keyed list."""
 
     path: tuple[Step, ...]
     was: Any = _ABSENT
@@ -51,7 +51,7 @@ class Loss:
 
 
 def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
-    """Return the places where the result of a round trip differs from the original, metadata excepted."""
+    """Return the places where the result of a round trip differs from the original, except in metadata."""
     found: list[Loss] = []
     for key in dict.fromkeys((*before, *after)):
         if key not in _IDENTITY:
@@ -105,7 +105,7 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """Return `value` with the lost values restored, where the converted value was not changed meanwhile."""
+    """Return `value` with the lost values restored, unless the converted value has changed since."""
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _restore_loss(out, one)
@@ -148,7 +148,7 @@ def _is_same(there: Any, became: Any) -> bool:
 
 
 def written(lost: Sequence[Loss]) -> str:
-    """Return the losses as the text of the annotation."""
+    """Return the losses encoded as the text of an annotation."""
     return canonical_json([_entry(one) for one in lost]).decode()
 
 
@@ -164,7 +164,7 @@ def _entry(one: Loss) -> dict[str, Any]:
 
 
 def read(text: Any) -> list[Loss]:
-    """Read the losses from an annotation; none if its text is damaged."""
+    """Return the losses from an annotation's text; none if the text is damaged."""
     if not isinstance(text, str):
         return []
     try:

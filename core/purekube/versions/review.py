@@ -15,12 +15,12 @@ _LONGEST_MESSAGE: Final = 4096
 
 
 class MalformedConversionReview(ValueError):
-    """The error that the body is no ConversionReview v1 request; the message says why."""
+    """The error that a body is not a ConversionReview v1 request. The message says why."""
 
 
 @attrs.frozen
 class ConversionRequest:
-    """The objects of a review, and the version to which the API server wants them converted."""
+    """The objects of a review, and the apiVersion to which the API server wants them converted."""
 
     uid: str
     api_version: str
@@ -28,7 +28,7 @@ class ConversionRequest:
 
 
 def read_conversion_review(body: Any) -> ConversionRequest:
-    """Read the request of a review. Raises MalformedConversionReview."""
+    """Return the request in a ConversionReview. Raises MalformedConversionReview."""
     if not isinstance(body, Mapping):
         raise MalformedConversionReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (API_VERSION, KIND):
@@ -62,7 +62,7 @@ def converted_all(request: ConversionRequest, objects: Sequence[Manifest]) -> di
 
 
 def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> dict[str, Any]:
-    """Return the answer when an object cannot be converted: the whole review fails, the message names the object."""
+    """Return the answer if an object cannot be converted. The whole review fails, and the message names the object."""
     return _answer(request, {"status": "Failure", "message": shown(str(error))[:_LONGEST_MESSAGE]}, [])
 
 

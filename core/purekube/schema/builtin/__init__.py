@@ -52,7 +52,7 @@ _COMPILED: Final[Compiled] = {}
 
 @cache
 def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
-    """Return a kind with its document; None for one that is not built in, or not known here."""
+    """Return a built-in kind with its OpenAPI document; None if it is not built in, or not known here."""
     place = BUILT_IN.get((api_version, kind))
     if place is None:
         return None
@@ -81,6 +81,6 @@ def built_in_schema(api_version: str, kind: str) -> Schema | None:
 
 
 def built_in_names(api_version: str, kind: str) -> Kind | None:
-    """Return a built-in kind with its plural and scope, even without a known schema; None for any other."""
+    """Return a built-in kind with its plural and scope, even if its schema is unknown; None for other kinds."""
     typed = built_in_kind(api_version, kind)
     return UNTYPED.get((api_version, kind)) if typed is None else typed.kind

@@ -48,7 +48,7 @@ def obj(*required: str, **fields: OpenApi) -> OpenApi:
 
 
 def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
-    """Return fields of one schema, named in a text with spaces between them."""
+    """Return a mapping that gives the same schema to several fields. `names` separates them by spaces."""
     return dict.fromkeys(names.split(), schema)
 
 
@@ -76,12 +76,12 @@ def merging(schema: OpenApi, key: str) -> OpenApi:
 
 
 def unique(schema: OpenApi) -> OpenApi:
-    """Return the schema of a list that is a set."""
+    """Return the schema of a list without duplicates (`x-kubernetes-list-type: set`)."""
     return {"type": "array", "items": schema, "x-kubernetes-list-type": "set"}
 
 
 def table(schema: OpenApi) -> OpenApi:
-    """Return the schema of a map from any string to `schema`."""
+    """Return the schema of a map from strings to values of `schema`."""
     return {"type": "object", "additionalProperties": schema}
 
 
@@ -96,7 +96,7 @@ def defaulted(schema: OpenApi, value: Any) -> OpenApi:
 
 
 def choice(*values: str, default: str = "") -> OpenApi:
-    """Return the schema of a string out of a closed set."""
+    """Return the schema of a string that must be one of these values."""
     out: dict[str, Any] = {"type": "string", "enum": _to_list(values)}
     return {**out, "default": default} if default else out
 
