@@ -56,7 +56,7 @@ _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"
 
 
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
-    """Return the places in `env`, `command` and `args` of a Job's parameters that contain a secret; at most 32."""
+    """Return a problem for each place in a Job's `env`, `command` and `args` that contains a secret; at most 32."""
     return tuple(islice(_problems(parameters, path), _MOST))
 
 
@@ -104,10 +104,9 @@ def _word_problems(words: list[Any] | tuple[Any, ...], path: str) -> Iterator[Pr
 
 @attrs.frozen
 class AdmissionSettings:
-    """The admission settings of a cluster. Sizes are bytes of canonical JSON.
+    """The settings that limit admitted objects. Sizes are bytes of canonical JSON.
 
-    The defaults of the sizes leave room for status and managedFields below etcd's limit of 1.5 MiB a request, and for a
-    values patch on top of the values in the HelmRelease.
+    The default sizes leave room for status, managedFields and a values patch below etcd's limit of 1.5 MiB per request.
     """
 
     allow_http: bool = False
@@ -124,8 +123,8 @@ def admit(
 ) -> tuple[Problem, ...]:
     """Return every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
 
-    An update that leaves the spec unchanged is allowed: a finalizer must be removable and a status writable whatever
-    the object looks like (RUN-6).
+    An update that leaves the spec unchanged is always allowed, so that a finalizer can be removed and a status written
+    even on an invalid object (RUN-6).
     """
     if old is not None and same_spec(manifest, old):
         return ()
@@ -136,9 +135,9 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return the problems of an object as the API server stores it, with unknown fields pruned.
+    """Return the problems of an object as the API server stores it, without unknown fields.
 
-    The webhook and the reconciler refuse a new object for exactly these; `old` adds the rules on what may not change.
+    The webhook and the reconciler refuse the same objects. With `old` the rules on immutable fields are checked too.
     """
     cls = class_of(manifest)
     if cls is None:
@@ -206,7 +205,10 @@ def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
 def check_application_instance(
     instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule of RES-1 and RES-7 that `instance` breaks, sorted by path; with `old` also rules on changes."""
+    """Return every rule of RES-1 and RES-7 that `instance` breaks, sorted by path.
+
+    With `old` the rules on changes are checked too.
+    """
     return _unique(tuple(_application_instance(instance, old, settings)))
 
 
@@ -232,9 +234,10 @@ def _application_instance(
 def check_operation(
     operation: Operation, old: Operation | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule of RES-2 that `operation` breaks, sorted by path; with `old` also rules on changes.
+    """Return every rule of RES-2 that `operation` breaks, sorted by path.
 
-    A values patch is values, so RES-7 holds for it too. The parameters' schema is the template's (OPS-2).
+    With `old` the rules on changes are checked too. RES-7 also applies to a values patch. The schema of the parameters
+    is the template's and is checked elsewhere (OPS-2).
     """
     return _unique(tuple(_operation(operation, old, settings)))
 
@@ -281,7 +284,10 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
 
 
 def check_managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
-    """Return why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
+    """Return why the operator of `cluster_id` must not act on an object in `namespace` (RES-5, PULL-10).
+
+    `meta` is the object's metadata.
+    """
     return first_of(_managed_namespace(meta, namespace, cluster_id))
 
 

@@ -25,7 +25,7 @@ from vworkspace_core.api.vocabulary import TABLE
 
 @attrs.frozen
 class Advice:
-    """The remedy for one reason, in a sentence. `verb`: our own command that applies it."""
+    """The remedy for one reason, as a sentence. `verb` is our own command that applies it, if there is one."""
 
     text: str
     names_command: bool = False
@@ -160,12 +160,12 @@ OBSTACLES: Final = frozenset(
 
 
 def obstacles(kind: str) -> frozenset[StrEnum]:
-    """Return every reason for which an object of a kind waits or cannot continue."""
+    """Return every condition reason for which an object of a kind waits or cannot continue."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
     reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
     return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
 
 
 def advice_for(kind: str, reason: str) -> Advice | None:
-    """Return the advice for a reason; None if there is none."""
+    """Return the advice for a condition reason; None if there is none."""
     return ADVICE.get(kind, {}).get(reason)

@@ -89,12 +89,15 @@ class Policy:
 
     @property
     def chart_source_lists(self) -> tuple[tuple[str, ...], ...]:
-        """Every list that is not empty."""
+        """All lists of chart sources that are not empty."""
         return tuple(filter(None, (self.allowed_chart_sources, *self.further_chart_sources)))
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Report whether the chart's address is an allowed one, or below one. An ambiguous address is not allowed."""
+    """Report whether the chart's address equals an allowed address or is below one.
+
+    An ambiguous address is not allowed.
+    """
     forms = (chart.url, CHART_URL), (chart.url, PLAIN_PATH), (chart.url, NO_USER), (chart.name, CHART_NAME)
     if not all(FORMS[form].fits(text) for text, form in forms):
         return False
@@ -103,7 +106,7 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Report whether the policy forbids a chart version, for every chart or for this one (`<chart>@<version>`)."""
+    """Report whether the policy forbids a chart version, for all charts or for this one (`<chart>@<version>`)."""
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)
 

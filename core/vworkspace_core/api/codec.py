@@ -45,9 +45,9 @@ _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
 
 @lru_cache(maxsize=128)
 def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
-    """Return one object for equal specs, so that successive copies of an instance have the same spec.
+    """Return the same spec object for equal JSON, so that successive copies of an instance share their spec.
 
-    It is read from its own JSON, so that no other object shares a part of it.
+    The spec is parsed from its own JSON, so that it shares no part with other objects.
     """
     spec: ApplicationInstanceSpec = _read_spec(msgspec.json.decode(raw), ApplicationInstanceSpec)
     identity = id(spec)
@@ -56,7 +56,7 @@ def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
 
 
 def is_shared(spec: ApplicationInstanceSpec) -> bool:
-    """Report whether equal copies share this very object. A large spec is not shared."""
+    """Report whether equal copies of an instance share this spec object. A large spec is not shared."""
     known_as = _SHARED.get(id(spec))
     return known_as is not None and known_as() is spec
 
@@ -73,7 +73,7 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
-    """Read `value` like `structure`, but report unknown fields as problems (metadata excepted)."""
+    """Read `value` like `structure`, but report unknown fields as problems, except in metadata."""
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)
     problems = tuple(_type_problems(CLASSES[cls], value))
@@ -123,7 +123,7 @@ def read_cluster(manifest: Manifest) -> Cluster:
 
 
 def class_of(manifest: Any) -> type[Any] | None:
-    """Return the class of the kind that `manifest` names; None if it is not ours."""
+    """Return the class of the kind that `manifest` names; None if it is not a kind of ours."""
     if not isinstance(manifest, Mapping):
         return None
     api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
@@ -131,7 +131,7 @@ def class_of(manifest: Any) -> type[Any] | None:
 
 
 def validate_strict(manifest: Any) -> tuple[Problem, ...]:
-    """Return every problem of `manifest` as an object of one of our kinds, unknown fields included."""
+    """Return every problem of `manifest` as an object of one of our kinds. Unknown fields are problems too."""
     if not isinstance(manifest, Mapping):
         return (Problem("", f"must be an object, not {type_name(manifest)}"),)
     cls = class_of(manifest)

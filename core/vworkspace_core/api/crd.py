@@ -59,7 +59,7 @@ COLUMNS: Final[Mapping[Kind, Sequence[Column]]] = {
 
 
 def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
-    """Return the text of a column for an object; empty if its kind has no such column."""
+    """Return the text that `kubectl get` shows for an object in a column; empty if its kind has no such column."""
     return text_at(manifest, column.json_path) if column in COLUMNS.get(kind, ()) else ""
 
 
@@ -75,7 +75,7 @@ _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """Return every CRD of the project, in the order of its registry."""
+    """Return the CRDs of all our kinds, in the order of their registry."""
     return [crd_manifest(cls) for cls in CLASSES]
 
 

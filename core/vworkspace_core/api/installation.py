@@ -22,7 +22,7 @@ _ARGO_LABELS: Final = ("argocd.argoproj.io/instance", "app.kubernetes.io/instanc
 
 
 class InstallTool(StrEnum):
-    """The tool that manages the operator's own objects: it refuses, or reverts, changes by others."""
+    """The tool that manages the operator's own objects, and refuses or reverts changes by others."""
 
     NOBODY = ""
     """The objects were printed and applied; another apply replaces them."""
@@ -34,9 +34,9 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `name` is the object that manages it, `place` that object's namespace.
+    """One installation of the operator. `name` and `place` are name and namespace of the object that manages it.
 
-    Without an `agent` its roles have fewer rights.
+    Without an `agent` the operator's roles have fewer rights.
     """
 
     namespace: str = "vworkspace-system"
@@ -56,7 +56,10 @@ PRINTED: Final = Installation()
 
 
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
-    """Return the installation that the labels of the operator's own service account show; the default if unreadable."""
+    """Return the installation that the labels of the operator's own service account describe.
+
+    Return the default if the account could not be read.
+    """
     labels, annotations = (get_path(account, "metadata", field) or {} for field in ("labels", "annotations"))
     keeper, name, place = _install_tool(labels, annotations)
     return Installation(namespace, agent, keeper, name, place)
@@ -77,9 +80,9 @@ def _install_tool(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> 
 
 
 def namespace_of_account(user: str) -> str:
-    """Return the namespace of the operator's own service account; empty for any other user, such as one outside the
+    """Return the namespace of the operator's own service account from its user name.
 
-    cluster.
+    Return an empty text for any other user, such as a person who runs the operator outside the cluster.
     """
     match = _ACCOUNT.fullmatch(user)
     return match[1] if match else ""

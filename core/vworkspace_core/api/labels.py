@@ -57,19 +57,19 @@ RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +,
 
 
 def cluster_name(cluster_id: str) -> str:
-    """Return the name of the Cluster object that the operator of this cluster makes for itself."""
+    """Return the name of the Cluster object that the operator creates for its own cluster."""
     return bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-"))
 
 
 def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Return the labels of all objects created for `instance`: its name, its uid, its cluster."""
+    """Return the labels of all objects created for `instance`: its name, its uid, and the cluster."""
     return _target_labels(instance.metadata.name, instance.metadata.uid, cluster_id)
 
 
 def operation_labels(
     operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
 ) -> dict[str, str]:
-    """Return the labels of all objects created for an Operation: the target's and its own."""
+    """Return the labels of all objects created for an Operation: those of its target, and its own."""
     return {
         **_target_labels(target_name, target_uid, cluster_id),
         OPERATION: bounded_name(operation.name),
@@ -87,8 +87,9 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Return the labels by which an object without controller belongs to an instance: its uid, or its name and
-    cluster.
+    """Return the sets of labels by which an object without a controller belongs to an instance.
+
+    The first has the instance's uid, the second its name and cluster.
     """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
@@ -98,17 +99,17 @@ def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Report whether the object carries the control plane's label; the operator ignores every other object."""
+    """Report whether the object carries the control plane's label. The operator ignores objects without it."""
     return meta.labels.get(MANAGED_BY) == MANAGED_BY_VALUE
 
 
 def cluster_id_of(meta: ObjectMeta) -> str | None:
-    """Return the id of the cluster that the object is meant for; None if it names none."""
+    """Return the cluster id in the object's label; None if it has none."""
     return meta.labels.get(CLUSTER_ID) or None
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Return the engine of each capability, from the annotations; unknown capabilities and empty engines are absent."""
+    """Return the engine of each capability from the annotations, without unknown capabilities and empty values."""
     named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
@@ -119,7 +120,10 @@ def namespace_is_managed(namespace: Manifest | None) -> bool:
 
 
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
-    """Report whether `namespace` is being deleted: nothing can be created there, and its roles may vanish any time."""
+    """Report whether `namespace` is being deleted.
+
+    Nothing can be created there then, and roles in it may vanish at any time.
+    """
     return bool(get_path(namespace, "metadata", "deletionTimestamp"))
 
 
@@ -140,7 +144,7 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Return the namespaces whose applications may include `namespace` in their backups and restores.
 
-    The label of a managed namespace alone permits none.
+    The label of a managed namespace permits none; each must be listed.
     """
     return names_in(namespace, VELERO_PEERS)
 
@@ -156,25 +160,25 @@ def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
 
 
 def retry_token(meta: ObjectMeta) -> str | None:
-    """Return the token that requests another try of a stalled release from Flux (REC-14); None if there is none.
+    """Return the token that requests Flux to retry a stalled release (REC-14); None if there is none.
 
-    A token that admission would refuse, if it is present all the same, is replaced by its digest: it must not make the
-    HelmRelease invalid.
+    A token that admission would refuse is replaced by its hash, so that it cannot make the HelmRelease invalid.
     """
     token = meta.annotations.get(RETRY) or None
     return token if token is None or is_retry_token(token) else _digest(token, _HASH_DIGITS)
 
 
 def is_retry_token(token: str) -> bool:
-    """Report whether a retry token is short and simple enough to be written on the HelmRelease and read there."""
+    """Report whether a retry token is short and simple enough to be written into the HelmRelease."""
     return len(token) <= LONGEST_LABEL and _RETRY_TOKEN.fullmatch(token) is not None
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
-    """Return a mark of the last request on the object: its job's key and the retry that it requests.
+    """Return a text that identifies the last request on the object: its job's key and the retry token.
 
-    `status.observedRequest` repeats it, so that a verdict from before a request is not taken for its answer (PULL-3):
-    such requests need not move the generation. None without a request of either sort.
+    `status.observedRequest` repeats it, so that a verdict from before a request is not mistaken for its answer
+    (PULL-3). The generation cannot serve for this, as such requests need not change it. Return None without any
+    request.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

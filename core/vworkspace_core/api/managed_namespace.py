@@ -21,8 +21,9 @@ from vworkspace_core.api.remedies import cluster_command, manage_namespace_comma
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
-    """Return why an object belongs to another cluster, with the command that assigns it to this one; empty if it is
-    ours.
+    """Return why an object belongs to another cluster, with the command that assigns it to this one.
+
+    Return an empty text if it belongs to this cluster.
     """
     meant = cluster_id_of(meta)
     if meant == bounded_name(cluster_id):
@@ -37,7 +38,7 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
-    """Report whether the labels assign an object to this operator, as far as they can be read."""
+    """Report whether the object's labels assign it to this operator. Malformed metadata is tolerated."""
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
         return False
@@ -50,7 +51,7 @@ class _Status(Protocol):
 
 
 class Claimable(Protocol):
-    """An object of our own kinds, with a status that shows its writer."""
+    """An object of our own kinds, whose status shows which operator wrote it."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -74,9 +75,9 @@ def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Report whether another cluster's operator may own the object: then we must not write its status either (RES-5).
+    """Report whether another cluster's operator may own the object, so that we must not write its status (RES-5).
 
-    The status shows it: one with conditions, other than a WrongCluster that we wrote, comes from that operator.
+    This is so if the status has conditions, unless they are a WrongCluster that we wrote.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False
@@ -87,7 +88,7 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None) -> str:
-    """Return why no object may be created in the namespace; empty if objects may."""
+    """Return why no object may be created in the namespace; empty if objects may be created."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):

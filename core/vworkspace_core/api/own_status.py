@@ -25,8 +25,9 @@ OWN_STATUS: Final = StatusOwner(
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """Return the Event that the operator ignores the object; None if it is responsible, or the object is being
-    deleted.
+    """Return the Event that says that the operator ignores the object.
+
+    Return None if the operator is responsible for it, or if it is being deleted.
     """
     if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
         "deletionTimestamp"
@@ -51,10 +52,11 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Unreadable(Generic[S]):
-    """The readable part of a malformed object, and its problems.
+    """A malformed object: its readable part, and its problems.
 
-    `stub` has its metadata, and the readable parts of spec and status. `has_spec`: enough of the spec is known for a
-    decision on what already runs. `has_status`: its status is known; otherwise it must not be overwritten.
+    `stub` has the metadata and the readable parts of spec and status. `has_spec` says that enough of the spec is known
+    to decide about objects that already run. `has_status` says that the status is known; otherwise it must not be
+    overwritten.
     """
 
     stub: S
@@ -69,7 +71,7 @@ class Unreadable(Generic[S]):
 
 
 def read_status(cls: type[T], manifest: Manifest) -> T | None:
-    """Read the status alone; None if that is malformed too."""
+    """Read only the status of an object; None if the status is malformed."""
     try:
         return structure(cls, manifest.get("status") or {})
     except ValidationProblems:
@@ -77,7 +79,7 @@ def read_status(cls: type[T], manifest: Manifest) -> T | None:
 
 
 def problem_text(error: ValidationProblems) -> str:
-    """Return all problems, for a message."""
+    """Return all problems as one text for a message."""
     return "; ".join(str(problem) for problem in error.problems)
 
 

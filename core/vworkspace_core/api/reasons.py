@@ -177,7 +177,7 @@ BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
 
 
 def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
-    """Return `reason` and `message` of the decisive condition; neither if there is none."""
+    """Return `reason` and `message` of the condition that best explains the object's state; empty if there is none."""
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
     ready = there.get((InstanceConditionType.READY, "False"))

@@ -66,7 +66,7 @@ def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> di
 
 
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
-    """Return the words for the objects of one cluster alone (RES-5)."""
+    """Return the words restricted to objects of one cluster, as only their statuses may be written (RES-5)."""
     return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
 
 

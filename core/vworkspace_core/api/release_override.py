@@ -19,7 +19,7 @@ from vworkspace_core.api.codec import unstructure
 
 
 def integration_values(integrations: Integrations | None) -> dict[str, Any]:
-    """Return the values fragment that follows from the integrations; empty if there are none."""
+    """Return the chart values that the instance's integrations imply; empty if there are none."""
     if integrations is None:
         return {}
     fragment: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def integration_values(integrations: Integrations | None) -> dict[str, Any]:
 
 
 def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
-    """Return the values in the HelmRelease itself, before an Operation's patch; none if they are referenced."""
+    """Return the values in the HelmRelease, before an Operation's patch. There are none if they are referenced."""
     if spec.values is not None and spec.values.source is not ValuesSource.INLINE:
         return {}
     explicit = (spec.values.inline if spec.values is not None else None) or {}
@@ -55,7 +55,10 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 
 def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch that turns `target` into `desired`, itself the result of a merge patch."""
+    """Return the JSON merge patch that turns `target` into `desired`.
+
+    `desired` must be reachable by a merge patch.
+    """
     patch: dict[str, Any] = {key: None for key in target if key not in desired}
     for key, value in desired.items():
         under = target.get(key)
@@ -72,7 +75,10 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return the hashes of chart and of values, which reveal a change of the spec; suspend is not part of them."""
+    """Return hashes of the spec's chart and of its values, by which a later change is recognized.
+
+    The field `suspend` is not included.
+    """
     parts = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return _BETWEEN.join(content_hash(part) for part in parts)
 
@@ -94,9 +100,9 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 
 
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
-    """Report whether the spec has changed since a request, so that a part of the request no longer applies.
+    """Report whether the spec has changed since a request, so that part of the request no longer applies.
 
-    Another chart ends the requested `version`, other values end the `values_patch`. `recorded_hash` is the `spec_hash`
+    Another chart ends the requested `version`; other values end the `values_patch`. `recorded_hash` is the `spec_hash`
     at the time of the request.
     """
     same_chart, same_values = _holds(recorded_hash, spec)
@@ -106,7 +112,10 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """Return the override in force: the recorded one, with the requested one merged over it."""
+    """Return the override in force: the recorded one with the requested one (`asked`) merged over it.
+
+    The effect of Operations in `withdrawn` is left out.
+    """
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
         return standing
@@ -160,13 +169,13 @@ def _sum(
 
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values patch that would be in force with `patch` on top of the recorded override."""
+    """Return the values patch that would be in force if `patch` were merged over the recorded override."""
     standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:
-    """Report whether an override changes nothing, and so only requests another try. `version` is the spec's."""
+    """Report whether an override changes nothing, and so only requests a retry. `version` is the spec's version."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None
@@ -176,10 +185,10 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return the override as far as the cluster's policy permits it, and the reason for which the rest is refused.
+    """Return the part of the override that the cluster's policy permits, and the reason why the rest is refused.
 
-    A refused override leaves in force what it would have replaced. A version that already runs is not reverted when it
-    is forbidden later: an older version may not be able to read the data of a newer one.
+    A refused part leaves in force what it would have replaced. A running version is not reverted if it becomes
+    forbidden later, because an older version may be unable to read the data of a newer one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart
     if chart is None or override is None or override.version is None:

@@ -44,17 +44,20 @@ def manage_namespace_command(namespace: str) -> str:
 
 
 def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
-    """Return the command that labels an object for this cluster (RES-5)."""
+    """Return the command that labels an object as one of this cluster (RES-5)."""
     return f"kubectl label {kubectl_name(ref)} {CLUSTER_ID}={bounded_name(cluster_id)} --overwrite"
 
 
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """Return the command that annotates an application with the engine that it is prepared for (RES-5)."""
+    """Return the command that records on an application which engine provides a capability (RES-5)."""
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 
 def resume_command(ref: ObjectRef) -> str:
-    """Return the command that resumes an object of Flux suspended by hand; no manager holds the field afterwards."""
+    """Return the command that resumes a Flux object that was suspended by hand.
+
+    Afterwards no field manager holds the field.
+    """
     return merge_command(ref, {"spec": {"suspend": None}})
 
 
@@ -67,15 +70,16 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 
 
 def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
-    """Return a message with the missing CRDs and the project that provides them; work continues once they exist
-    (REC-12).
+    """Return a message that names the missing CRDs and the project that provides them (REC-12).
+
+    Work continues once the CRDs exist.
     """
     fix = f". To fix, as an administrator of the cluster: install {project}" if project else ""
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
 
 
 def crds_remedy(installation: Installation = PRINTED) -> str:
-    """Return what installs the operator's own definitions."""
+    """Return the command or change that installs the operator's own CRDs."""
     match installation.keeper:
         case InstallTool.NOBODY:
             return INSTALL_CRDS
@@ -89,7 +93,10 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 
 
 def velero_is_elsewhere(namespace: str) -> str:
-    """Return the message that Velero's namespace does not exist: a Role in it would be refused, and useless."""
+    """Return the message that Velero's namespace does not exist.
+
+    A Role for Velero could not be created in it.
+    """
     return (
         f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
         "Velero there, or sets the operator's velero-namespace to the namespace that Velero is in"
@@ -135,7 +142,7 @@ def _scope(right: Right, system: str) -> _Scope:
 
 
 def remedy(right: Right, installation: Installation = PRINTED) -> str:
-    """Return how to grant the operator a right: a command, or the change to make in the tool that manages the roles."""
+    """Return how to grant the operator a right: a command, or a change in the tool that manages the roles."""
     own = namespace_of_account(right.user)
     installation = attrs.evolve(installation, namespace=own or installation.namespace)
     if right.user and not own:  # the kubeconfig of a person, outside the cluster: no tool manages its roles
@@ -193,12 +200,15 @@ def _value(right: Right, installation: Installation) -> str:
 
 
 def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
-    """Return the message for a missing right, with what grants it."""
+    """Return the message about a missing right, with the command or change that grants it."""
     return f"the operator may not {right}. To fix: {remedy(right, installation)}"
 
 
 def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return the command that creates the missing account of a managed namespace, for releases or Operations."""
+    """Return the command that creates the missing service account of a managed namespace.
+
+    Releases or Operations run as this account.
+    """
     match installation.keeper:
         case InstallTool.NOBODY:
             return f"{_account(namespace, account)} {APPLY}"
@@ -217,16 +227,16 @@ def _account(namespace: str, account: str) -> str:
 
 
 class Failed(Protocol):
-    """A write that was refused."""
+    """A refused write, with its error."""
 
     @property
     def error(self) -> OperatorError:
-        """The reason of the refusal."""
+        """The reason why the write was refused."""
         ...
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message for the missing right in the failures; empty if no right is missing."""
+    """Return the message about the right that caused one of the failures; empty if no right is missing."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 
@@ -241,7 +251,7 @@ def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str
 
 
 def approval_remedy(installation: Installation) -> str:
-    """Return how to put the secret that approvals are checked with into the credentials Secret (OPS-4)."""
+    """Return how to add the secret by which approvals are verified to the credentials Secret (OPS-4)."""
     name, namespace = CREDENTIALS_SECRET, installation.namespace
     if installation.agent:
         return f"the people who run the control plane give the Secret {namespace}/{name} the key {APPROVAL_KEY}"

@@ -24,10 +24,10 @@ from vworkspace_core.api.reasons import (
 
 @attrs.frozen
 class VocabularyEntry:
-    """One row: the reasons that a condition of `type` may have for `status`.
+    """One row of the vocabulary: the reasons that a condition of `type` may have for `status`.
 
-    `foreign` names a component whose own reasons are passed on unchanged in addition to the listed ones (such as
-    `WorkflowInProgress` of an engine); it is empty if the list is complete.
+    `foreign` names a component whose own reasons are passed on unchanged as well, such as an engine's
+    `WorkflowInProgress`. It is empty if the list is complete.
     """
 
     type: StrEnum
@@ -259,12 +259,12 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
 def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
-    """Return the rows of one condition type of `kind`; empty for a type that the operator does not own."""
+    """Return the rows for one condition type of `kind`; empty for a type that the operator does not own."""
     return tuple(entry for entry in TABLE.get(kind, ()) if entry.type == condition_type)
 
 
 def owned_types(kind: str) -> tuple[str, ...]:
-    """Return the condition types that the operator owns on `kind`; it leaves every other type alone (RES-4)."""
+    """Return the condition types that the operator owns on `kind`. It never changes other types (RES-4)."""
     return tuple(dict.fromkeys(str(entry.type) for entry in TABLE.get(kind, ())))
 
 

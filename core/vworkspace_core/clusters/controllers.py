@@ -30,7 +30,7 @@ IN_A_ROW: Final = 6
 
 @attrs.frozen
 class InformerReport:
-    """One kind as its informer reports it. `trouble` is the last failure, empty if there is none."""
+    """The state of one kind's informer. `trouble` is the last failure, empty if there is none."""
 
     served: bool = True
     failures: int = 0
@@ -71,7 +71,10 @@ def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]
 def controllers_condition(
     watched: Mapping[Kind, InformerReport], installation: Installation = PRINTED
 ) -> DesiredCondition:
-    """Return ControllersHealthy. Missing controllers take precedence over degraded ones; the message names all."""
+    """Return the condition ControllersHealthy.
+
+    Missing controllers take precedence over degraded ones. The message names all of them.
+    """
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY

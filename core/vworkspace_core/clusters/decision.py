@@ -28,9 +28,9 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
-    """Combine `base` with the Cluster objects of this id, as JSON and in any order; each can only narrow it.
+    """Return `base` restricted further by every Cluster object with this id. `clusters` are their JSON, in any order.
 
-    A deleted one no longer counts: only an administrator of the cluster may delete it.
+    A deleted Cluster no longer counts, since only an administrator of the cluster may delete it.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
@@ -75,7 +75,7 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
-    """Decide the status of `source`; empty for a Cluster with another cluster's id."""
+    """Return the decision that writes the status of `source`; empty if the Cluster has another cluster's id."""
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
     change = status_change(
@@ -97,7 +97,7 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
-    """Return the Cluster object that the operator creates if there is none, without any password in `endpoint`."""
+    """Return the Cluster object that the operator creates if there is none. A password in `endpoint` is left out."""
     manifest = CLUSTER.manifest(cluster_name(cluster_id))
     where = {"controlPlaneEndpoint": without_user(endpoint)} if endpoint else {}
     return {**manifest, "spec": {"clusterId": cluster_id, **where}}

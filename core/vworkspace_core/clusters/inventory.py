@@ -24,10 +24,10 @@ _PAGE = "docs/security.md tells what each means"
 
 @attrs.frozen
 class WeakSettings:
-    """The weak settings.
+    """The settings of this cluster that are weaker than recommended.
 
-    `settings` are sentences, one per setting; `unguarded` are gated namespaces without Pod Security; `unsigned`: jobs
-    are accepted without a signature.
+    `settings` are sentences, one per setting. `unguarded` are managed namespaces without Pod Security. `unsigned` says
+    that jobs are accepted without a signature.
     """
 
     settings: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ DAMPING_SECONDS: Final = 10.0
 
 @attrs.frozen
 class PendingDeliveries:
-    """Deliveries that wait for the control plane, and how many events were dropped since the buffer was last empty."""
+    """The number of messages that wait for the control plane, and of events dropped since the buffer was last empty."""
 
     results: int = 0
     statuses: int = 0
@@ -108,9 +108,9 @@ class PendingDeliveries:
 
 @attrs.frozen
 class AgentReport:
-    """The agent's report about its connection. `overflow` is the condition BufferOverflow of its outbox.
+    """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its outbox.
 
-    `apart` describes the difference of the clocks if it is too large; empty otherwise.
+    `apart` describes the difference of the two clocks if it is too large; it is empty otherwise.
     """
 
     connection: ConnectionState
@@ -121,18 +121,18 @@ class AgentReport:
 
     @property
     def quiet_since(self) -> Instant:
-        """The time of the last round trip, or of the agent's start."""
+        """The time of the last successful call, or of the agent's start."""
         return self.connection.last_ok or self.started
 
 
 @attrs.frozen(kw_only=True)
 class ClusterInventory(Snapshot):
-    """The state of the operator at one moment, by the monotonic clock, which steps of the wall clock do not affect.
+    """The state of the operator at one moment, for a decision about the Cluster status.
 
-    `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before it
-    counts as unconnected; both are in seconds. `written` is when this process last wrote the status, None before it
-    did. `credentials_secret` is empty if the credential comes from a file. `agent` is None if the operator runs without
-    one (SEE-4).
+    Times are monotonic, so that steps of the wall clock have no effect. `window` is the number of seconds of silence
+    after which the cluster counts as disconnected. `damping` is how many seconds polls must fail before it counts as
+    unconnected. `written` is when this process last wrote the status, None if it has not. `credentials_secret` is empty
+    if the credential comes from a file. `agent` is None if the operator runs without a job agent (SEE-4).
     """
 
     cluster_id: str

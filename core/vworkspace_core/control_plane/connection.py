@@ -20,7 +20,7 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 @attrs.frozen
 class RetryPace:
-    """Consecutive failures of one queue."""
+    """The number of consecutive failures of one queue of messages to the control plane."""
 
     failures: int = 0
 
@@ -47,7 +47,7 @@ def _delay(failures: int, error: OperatorError, jitter: float) -> float:
 
 
 class Connectivity(StrEnum):
-    """The result of the last round trip."""
+    """The result of the last call to the control plane."""
 
     UNKNOWN = "unknown"
     CONNECTED = "connected"
@@ -57,9 +57,9 @@ class Connectivity(StrEnum):
 
 @attrs.frozen
 class ConnectionState:
-    """The connection as last observed.
+    """The connection to the control plane as last observed.
 
-    `since` is when `connectivity` began; `last_ok` the last successful round trip.
+    `since` is when `connectivity` began. `last_ok` is when a call last succeeded.
     """
 
     connectivity: Connectivity = Connectivity.UNKNOWN
@@ -68,18 +68,19 @@ class ConnectionState:
     error: str = ""
 
     def succeeded(self, now: Instant) -> "ConnectionState":
-        """Return the state after a successful round trip."""
+        """Return the state after a successful poll."""
         since = self.since if self.connectivity is Connectivity.CONNECTED else now
         return ConnectionState(Connectivity.CONNECTED, since, now)
 
     def seen(self, now: Instant) -> "ConnectionState":
-        """Return the state after a call other than the poll succeeded: it counts as a round trip even while polls
-        fail.
+        """Return the state after a call other than the poll succeeded.
+
+        The call counts as a sign of life even while polls fail.
         """
         return attrs.evolve(self, last_ok=now)
 
     def failed(self, error: OperatorError, now: Instant) -> "ConnectionState":
-        """Return the state after a failed round trip."""
+        """Return the state after a failed poll."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
         since = self.since if self.connectivity is state else now
         return ConnectionState(state, since, self.last_ok, shown(error.message))

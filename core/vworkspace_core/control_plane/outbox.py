@@ -15,12 +15,15 @@ _VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0
 
 
 def object_key(ref: ObjectRef) -> str:
-    """Return `<kind>/<namespace>/<name>`: the part before the generation."""
+    """Return `<kind>/<namespace>/<name>`, the part of an idempotency key before the generation."""
     return f"{ref.kind.kind}/{ref.namespace or ''}/{ref.name}"
 
 
 def generation_in(key: str, ref: ObjectRef) -> int | None:
-    """Return the generation that `key` gives for `ref`; None for a hash, and for a key about another object."""
+    """Return the generation in an idempotency `key` for `ref`.
+
+    Return None if the key has a hash instead, or is about another object.
+    """
     match = _VERSIONED.fullmatch(key)
     if match is None or match["object"].lower() != object_key(ref).lower():
         return None
@@ -35,12 +38,13 @@ BATCH: Final = 100
 
 @attrs.frozen
 class Outbox:
-    """Events that wait, oldest first. `dropped` counts those lost to a full buffer since it was last drained.
+    """A buffer of events for the control plane, oldest first. `dropped` counts those lost since it was last empty.
 
-    `ahead` is the next part of a snapshot that replaces dropped events: it is sent before the events and does not count
-    against `capacity`. `goes_on` says that more of the snapshot follows, which is not held here, since a whole one
-    would be as large as all owned objects. `made_up` is how many of `dropped` a snapshot replaces, and `suspect` how
-    many of the next events were last refused together: at least one of them is bad.
+    A snapshot of present conditions replaces dropped events. `ahead` is its next part, which is sent before the events
+    and does not count against `capacity`. `goes_on` says that further parts follow; they are not held here, since a
+    whole snapshot would be as large as all owned objects. `made_up` is how many of the dropped events a snapshot
+    replaces. `suspect` is how many of the next events were last refused together, so that at least one of them is
+    malformed.
     """
 
     events: tuple[Event, ...] = ()
@@ -60,7 +64,7 @@ class Outbox:
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
-        """Add events; the oldest are dropped if there is no room. A heartbeat replaces the one before it."""
+        """Add events. The oldest are dropped if there is no room. A heartbeat replaces the one before it."""
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
         older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
         queued = (*older_events, *events)
@@ -68,7 +72,7 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Queue a snapshot of the present conditions before all events; it replaces everything dropped so far."""
+        """Queue a snapshot of the present conditions before all events. It replaces all events dropped so far."""
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
@@ -76,27 +80,28 @@ class Outbox:
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """Return the next events to send. After a refusal this is half of the refused batch, to find the bad event.
+        """Return the next events to send. After a refusal these are half of the refused batch, to find the malformed
+        event.
 
         An empty batch is never sent.
         """
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """Return the outbox after `batch` was accepted; newer events may have displaced some of the batch meanwhile."""
+        """Return the outbox after `batch` was accepted. Newer events may have displaced part of it in the meantime."""
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """Return the outbox after `batch` was refused as malformed, and the bad event once it is found.
+        """Return the outbox after `batch` was refused as malformed, and the malformed event once it is identified.
 
-        Half of the batch is sent next; a refused batch of one event is dropped.
+        Half of the batch is sent next. A refused batch of one event is dropped.
         """
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None
         return attrs.evolve(self._without(batch), suspect=0)._drained(), (batch[0] if batch else None)
 
     def condition(self) -> DesiredCondition:
-        """Return BufferOverflow for the Cluster's status."""
+        """Return the condition BufferOverflow for the Cluster's status."""
         if not self.dropped:
             return DesiredCondition(
                 ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED

@@ -19,7 +19,7 @@ from purekube.apimachinery.errors import (
 
 
 def error_of(status: int, message: str, retry_after: float | None = None) -> OperatorError:
-    """Return the error for an answer with `status`, which is not a success."""
+    """Return the error for an HTTP answer whose `status` is not a success."""
     match status:
         case 400 | 413 | 415 | 422:
             return Invalid(message)
@@ -61,7 +61,7 @@ def seconds_of(retry_after: str | None, now: datetime) -> float | None:
 
 @attrs.frozen
 class OversizedJob:
-    """A job too large to be decoded: the fields needed to answer it, and the reason."""
+    """A job that is too large to decode, reduced to the reason and the fields needed to answer it."""
 
     fields: Mapping[str, Any] = attrs.field(repr=False)
     reason: str
@@ -69,9 +69,9 @@ class OversizedJob:
 
 @attrs.frozen
 class Fetched:
-    """The result of a long poll. Jobs are raw JSON values: the core validates them, and answers invalid ones.
+    """The result of a long poll. Jobs are raw JSON values, which the core validates; it answers invalid ones.
 
-    A job too large to decode is an `OversizedJob`, which the core answers as invalid, too.
+    A job too large to decode is an `OversizedJob`, which the core answers as invalid too.
 
     `server_time` is the control plane's `Date` header (PULL-12), None if it sent none.
     """

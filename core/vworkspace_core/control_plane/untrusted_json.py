@@ -25,7 +25,7 @@ _Place: TypeAlias = tuple["_Place", Any] | None
 
 
 def flaws(value: Any) -> tuple[Problem, ...]:
-    """Return the first ten parts of `value` that a JSON reader may refuse, sorted by path."""
+    """Return at most ten parts of `value` that some JSON parsers refuse, sorted by path."""
     return tuple(sorted(set(islice(_flaws(value), _MOST))))
 
 

@@ -42,7 +42,7 @@ from vworkspace_core.credentials.state import (
 
 
 def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
-    """Start a process from the Secret's content: a rotation that was under way continues."""
+    """Return the state at the start of a process, from the Secret's content. An unfinished rotation continues."""
     state = CredentialState(stored, stored.token, jitter=jitter)
     if stored.requested and stored.token:
         return ask(attrs.evolve(state, requests=(stored.requested,)))
@@ -57,7 +57,7 @@ def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> Cre
 
 
 def next_deadline(state: CredentialState) -> datetime | None:
-    """Return when a Tick is due; None while no step waits for a time."""
+    """Return the time at which the machine needs a Tick; None while no step waits for a time."""
     if state.stage is not RotationStage.IDLE:
         return state.retry.at
     if not state.stored.token:
@@ -136,7 +136,7 @@ def _redo(state: CredentialState) -> CredentialStep:
 
 
 def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
-    """Handle the answer to the effect under way."""
+    """Return the step after an answer to the pending effect."""
     match answer:
         case r.SecretWritten():
             return _wrote(state)
@@ -155,9 +155,9 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
 
 
 def on_secret_read(state: CredentialState, stored: StoredCredential) -> CredentialStep:
-    """React to the Secret's content.
+    """Return the step for the Secret's content.
 
-    A token that is not ours was put there by a person, and ends what was under way.
+    A token that we did not write was put there by a person and ends what was under way.
     """
     writing = state.writing
     if state.stage is RotationStage.STORING and writing is not None and stored.token == writing.token:
@@ -175,7 +175,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Take in another registration token, or its removal."""
+    """Return the step for a new registration token, or for its removal."""
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
@@ -185,7 +185,7 @@ def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialSt
 
 
 def on_token_accepted(state: CredentialState, token: str, now: datetime) -> CredentialStep:
-    """Record that a request with `token` was accepted."""
+    """Record that the control plane accepted a request with `token`."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
@@ -203,7 +203,7 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Switch to the other token after a rejection; when both were rejected, register."""
+    """Switch to the other token after the present one was rejected. If both were rejected, register again."""
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
@@ -272,19 +272,19 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """Record the intent of a rotation for `requests` in the Secret, which proves that the Secret is writable."""
+    """Record in the Secret that a rotation for `requests` begins. This also proves that the Secret can be written."""
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
-    """Remove the old token or the intent from the Secret."""
+    """Write the Secret without the old token and without the record of a begun rotation."""
     writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
-    """Return the effect that writes the Secret's next content."""
+    """Return the step that writes the next content of the Secret."""
     assert state.writing is not None
     number, begun = _next_effect(state)
     return begun, (r.WriteSecret(number, state.stored.token, state.writing),)
@@ -297,7 +297,7 @@ def ask(state: CredentialState) -> CredentialStep:
 
 
 def register(state: CredentialState) -> CredentialStep:
-    """Request a first token from the control plane, with the one-time token."""
+    """Request a first token from the control plane, using the one-time token."""
     bootstrap = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)

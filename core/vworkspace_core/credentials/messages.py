@@ -23,14 +23,14 @@ class SecretRead:
 
 @attrs.frozen
 class RotationRequested:
-    """A request for one new credential; `request` names the requester and its reason (`job/<key>`)."""
+    """A request for a new credential. `request` names the requester and its reason, such as `job/<key>`."""
 
     request: str
 
 
 @attrs.frozen
 class ClusterRequests:
-    """The rotations that the Cluster object requests at present (`cluster/<uid>/<generation>`)."""
+    """The rotations that the Cluster object requests now, as `cluster/<uid>/<generation>`."""
 
     requests: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class SecretWritten:
 
 @attrs.frozen
 class WriteFailed:
-    """The failure, or unknown result, of a write of the Secret. `refused`: a retry will not help."""
+    """A write of the Secret failed or was not answered. `refused` says that a retry will not help."""
 
     message: str
     refused: bool = False
@@ -73,9 +73,9 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """A request for a credential without result. `wait` is the delay in seconds that the server demanded.
+    """A request for a credential had no result. `wait` is the delay in seconds that the server demanded.
 
-    `rejected`: it refused our token.
+    `rejected` says that the server refused our token.
     """
 
     message: str
@@ -85,21 +85,21 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The control plane refuses to issue one."""
+    """The control plane refused to issue a credential."""
 
     message: str
 
 
 @attrs.frozen
 class TokenAccepted:
-    """A request with this token was accepted."""
+    """The control plane accepted a request with this token."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class TokenRejected:
-    """A request with this token was answered 401 or 403."""
+    """The control plane answered a request with this token by 401 or 403."""
 
     token: str = attrs.field(repr=False)
 
@@ -109,7 +109,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """The answer to the effect of this number; the answer to an outdated effect changes nothing."""
+    """The answer to the effect with this number. The answer to an outdated effect changes nothing."""
 
     number: int
     answer: CredentialAnswer
@@ -132,9 +132,9 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """A write of `stored` into the Secret if its token is still `expected` (empty: or if there is no Secret).
+    """A request to write `stored` into the Secret, if its token still is `expected`.
 
-    Answered by SecretWritten, WriteFailed or SecretChanged.
+    With an empty `expected` the Secret may also be absent. Answered by SecretWritten, WriteFailed or SecretChanged.
     """
 
     number: int
@@ -144,14 +144,20 @@ class WriteSecret:
 
 @attrs.frozen
 class RequestRotation:
-    """A request for a new credential with the one in use; answered by Issued, RequestUnanswered or RequestRefused."""
+    """A request to the control plane for a new credential, made with the present one.
+
+    Answered by Issued, RequestUnanswered or RequestRefused.
+    """
 
     number: int
 
 
 @attrs.frozen
 class RequestRegistration:
-    """A request for a credential with a one-time token; answered as RequestRotation is."""
+    """A request to the control plane for a credential, made with a one-time token.
+
+    Answered by Issued, RequestUnanswered or RequestRefused.
+    """
 
     number: int
     token: str = attrs.field(repr=False)
@@ -163,21 +169,21 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """The token to use from now on."""
+    """A request to use this token from now on."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class RequestsServed:
-    """These requests are served by a new credential that is stored and has worked."""
+    """A report that these rotation requests are done: a new credential is stored and has worked."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class RequestsFailed:
-    """These requests cannot be served."""
+    """A report that these rotation requests cannot be done."""
 
     requests: tuple[str, ...]
     message: str

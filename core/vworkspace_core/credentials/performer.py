@@ -21,10 +21,10 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 
 @attrs.frozen
 class CredentialPerformer:
-    """An interpreter that stores credentials in the Secret of `namespace`.
+    """An interpreter that performs the machine's effects and stores credentials in the Secret of `namespace`.
 
-    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names` also into one that
-    has.
+    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet. With `names` they are also
+    written into a Secret that has one.
     """
 
     kube: KubeApi
@@ -37,7 +37,7 @@ class CredentialPerformer:
     names: bool = False
 
     async def perform(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
-        """Perform `effect` and return its answer. Every error of the ports is an answer."""
+        """Perform `effect` and return its answer. Errors of the ports are answers and are not raised."""
         match effect:
             case r.WriteSecret():
                 return r.EffectAnswered(effect.number, await self._write(effect))
@@ -91,7 +91,7 @@ class CredentialPerformer:
 
 
 def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
-    """Return the body of `POST register`."""
+    """Return the JSON body of `POST register`."""
     optional = {"clusterId": cluster_id, "displayName": display_name}
     return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
 

@@ -26,7 +26,7 @@ _MOST_SERVED: Final = 64
 
 
 class CredentialKey(StrEnum):
-    """Keys of the Secret. The last three are ours: they let a rotation survive a crash."""
+    """The keys of the Secret. The last three are ours; they let a rotation survive a crash."""
 
     URL = "control-plane-base-url"
     CLUSTER_ID = "cluster-id"
@@ -46,8 +46,8 @@ class CredentialKey(StrEnum):
 class StoredCredential:
     """The part of the Secret that rotations read and write.
 
-    `requested` names the request of a rotation that is under way; `served` has hashes of the requests that the last
-    rotation of each sort served.
+    `requested` names the request whose rotation is under way. `served` maps each sort of request to the hashes of those
+    that the last rotation served.
     """
 
     token: str = attrs.field(default="", repr=False)
@@ -58,7 +58,7 @@ class StoredCredential:
     served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def has_served(self, request: str) -> bool:
-        """Report whether a rotation served `request`, which is `<sort>/<what>`."""
+        """Report whether a rotation has served `request`, a text such as `job/<key>`."""
         sort, _, what = request.partition("/")
         return content_hash(what) in self.served.get(sort, ())
 
@@ -73,10 +73,10 @@ class StoredCredential:
 
 @attrs.frozen
 class Credentials:
-    """The operator's identity and shared keys at the control plane. Nothing secret shows in a `repr`.
+    """The operator's identity and shared keys at the control plane. A `repr` shows nothing secret.
 
-    `token` is the one to use; `stored` is the Secret's record of tokens. Certificates and keys are PEM (the last two
-    also JWK), empty if there are none.
+    `token` is the one in use. `stored` is the Secret's record of tokens. Certificates and keys are PEM (the last two
+    may also be JWK), and empty if there are none.
     """
 
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
@@ -94,17 +94,17 @@ class Credentials:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time when the token ends, by the control plane's clock; None for never or unknown."""
+        """The time when the token expires, by the control plane's clock; None if never or unknown."""
         return self.stored.expires_at
 
 
 def secret_ref(namespace: str) -> ObjectRef:
-    """Return the reference to the Secret."""
+    """Return the reference of the credentials Secret in `namespace`."""
     return ObjectRef(SECRET, namespace, CREDENTIALS_SECRET)
 
 
 def credentials_of(secret: Manifest) -> Credentials:
-    """Read the credentials from `secret` (with `data` as the API server sends it). Total: never raises."""
+    """Read the credentials from `secret`, whose `data` is encoded as the API server sends it. Never raises."""
     text = {key: _text(secret, key) for key in CredentialKey}
     return Credentials(
         url=text[CredentialKey.URL],
@@ -122,7 +122,7 @@ def credentials_of(secret: Manifest) -> Credentials:
 
 
 def stored_credential(secret: Manifest) -> StoredCredential:
-    """Read the part of `secret` for rotations. Total: never raises."""
+    """Read from `secret` the part that rotations use. Never raises."""
     annotations = metadata(secret).get("annotations") or {}
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
@@ -135,7 +135,7 @@ def stored_credential(secret: Manifest) -> StoredCredential:
 
 
 def with_stored(secret: Manifest, stored: StoredCredential) -> dict[str, Any]:
-    """Return `secret` with `stored` written into it; everything else in it stays."""
+    """Return `secret` with `stored` written into it. Everything else in it stays."""
     meta = dict(metadata(secret))
     annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(stored)})
     meta.pop("annotations", None)
@@ -161,7 +161,10 @@ def _annotations(stored: StoredCredential) -> dict[str, str | None]:
 
 
 def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredential, ca: str = "") -> dict[str, Any]:
-    """Return the Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
+    """Return the Secret for a cluster that was just registered.
+
+    `ca` is the certificate authority (PEM) to trust at `url`.
+    """
     ref = secret_ref(namespace)
     manifest = SECRET.manifest(ref.name, namespace)
     manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
@@ -212,10 +215,10 @@ def _time_of(text: str) -> datetime | None:
 
 
 def token_since(secret: Manifest) -> datetime | None:
-    """Return when the manager of the key `token` last wrote, else when the Secret was made; None if unknown.
+    """Return the latest time at which the present token may have been written; None if unknown.
 
-    The API server keeps one time for all fields that a manager wrote, so a token may be older than this: by as long as
-    its manager has changed only other keys.
+    It is when the manager of the key `token` last wrote, or else when the Secret was created. The API server keeps one
+    time for all fields of a manager, so the token is older if its manager has since changed only other keys.
     """
     entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []

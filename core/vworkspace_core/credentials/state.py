@@ -20,7 +20,9 @@ SLOW: Final = timedelta(minutes=5)
 
 
 class RotationStage(StrEnum):
-    """The answer for which the machine waits. The values are in the log, so they do not change."""
+    """The stage of a rotation, named by the answer for which it waits. The values appear in the log and do
+    not change.
+    """
 
     IDLE = "idle"
     RECORDING_INTENT = "intending"  # the API server: the Secret records that a rotation is under way
@@ -36,11 +38,11 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 
 @attrs.frozen
 class CredentialState:
-    """The state of the credential. `stored` is the Secret's content, `writing` its next one.
+    """The state of the credential. `stored` is the Secret's present content, `writing` its next content.
 
-    `requests` wait for a rotation; `cluster_requests` count as long as the Cluster object has them; `locked_out` says
-    that no token of ours is accepted; `effect_number` is that of the last effect, whose answer counts; `not_before` is
-    when a failed rotation is retried; `jitter` in [0, 1) spreads renewals.
+    `requests` wait for a rotation. `cluster_requests` count as long as the Cluster object has them. `locked_out` says
+    that the control plane accepts no token of ours. `effect_number` is the number of the last effect, whose answer is
+    expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1) spreads renewals.
     """
 
     stored: StoredCredential = attrs.field(factory=StoredCredential)
@@ -61,7 +63,10 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 
 
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
-    """Return when to renew a credential: at a quarter to a third of its lifetime before its end; None for never."""
+    """Return when to renew a credential; None for never.
+
+    This is a quarter to a third of its lifetime before it expires.
+    """
     if stored.expires_at is None or not stored.token:
         return None
     if stored.issued_at is None or stored.issued_at >= stored.expires_at:
@@ -70,7 +75,7 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 
 
 def settled(state: CredentialState) -> CredentialState:
-    """Return the state without an effect under way; an old token may still have to be removed."""
+    """Return the state with no effect under way. An old token may still have to be removed."""
     stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 
@@ -89,13 +94,15 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """Retry later: after `wait` seconds, or with backoff. It is logged once, however many tries follow."""
+    """Return the step that retries after `wait` seconds, or with backoff. Only the first of several retries
+    is logged.
+    """
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
     return attrs.evolve(state, retry=state.retry.failed(seconds, now)), note
 
 
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Fail the pending requests; a request of the Cluster object, or an expiry, is tried again later."""
+    """Fail the pending requests. A request of the Cluster object, or a renewal, is tried again later."""
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

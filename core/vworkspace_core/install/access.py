@@ -17,7 +17,10 @@ _Account: TypeAlias = tuple[str | None, str]
 
 
 def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
-    """Return those of the `rights` that HelmReleases use: service accounts, their bindings, and the bound roles."""
+    """Return those of the objects in `rights` that HelmReleases use.
+
+    These are service accounts, their bindings, and the bound roles.
+    """
     accounts = {
         (metadata(release).get("namespace"), str(name))
         for release in releases

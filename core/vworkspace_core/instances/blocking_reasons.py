@@ -48,9 +48,9 @@ from vworkspace_core.instances.ownership import is_ours, name_taken
 
 @attrs.frozen
 class BlockingReason:
-    """A reason of the condition Blocked, for which nothing is applied, and when to try again.
+    """A reason of the condition Blocked, while which nothing is applied, and the time of the next try.
 
-    `stalled`: only a change of the spec can help.
+    `stalled` says that only a change of the spec can help.
     """
 
     reason: str
@@ -61,8 +61,9 @@ class BlockingReason:
 
 @attrs.frozen
 class TransientFailure:
-    """A failure that may pass: `reason` is one of Reconciling's, `message` names the failure and says that it is
-    retried.
+    """A failure that may pass. `reason` is a reason of the condition Reconciling.
+
+    `message` names the failure and says that the write is retried.
     """
 
     reason: str
@@ -73,8 +74,9 @@ class TransientFailure:
 def intent_blocking_reason(
     source: ApplicationInstance, observed: InstanceObserved, settings: Settings
 ) -> BlockingReason | None:
-    """Return the first obstacle that needs no look-up of names: cluster, namespace, content, policy, mode, missing
-    kinds.
+    """Return the first obstacle that can be found without looking up objects by name; None if there is none.
+
+    The checks are cluster, namespace, content, policy, mode and missing kinds, in this order.
     """
     return (
         _wrong_cluster(source, settings)
@@ -146,7 +148,7 @@ def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 
 
 def without_chart() -> BlockingReason:
-    """Return the obstacle of a managed instance without chart or release, although admission refuses such instances."""
+    """Return the obstacle of a managed instance that lacks a chart or release. Admission refuses such instances."""
     return BlockingReason(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
 
 
@@ -167,10 +169,10 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 def name_blocking_reason(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> BlockingReason | None:
-    """Return the obstacle if a desired name is taken by a foreign object, which an apply would silently take over
-    (REC-4).
+    """Return the obstacle if an object of another owner already has a desired name; None otherwise.
 
-    The HelmRelease is checked first: two instances with the same release collide on it.
+    An apply would silently take that object over (REC-4). The HelmRelease is checked first, because two instances with
+    the same release collide on it.
     """
     for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)

@@ -14,7 +14,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """Return the condition in which the source reports a failure of its present generation; empty if there is none."""
+    """Return the condition in which a Flux source reports a failure of its present generation; empty if none."""
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
         if condition.get("status") == "True" and _is_of_generation(condition, source):
@@ -23,7 +23,7 @@ def source_failure(source: Manifest | None) -> Mapping[str, Any]:
 
 
 def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
-    """Return the failure of the HelmChart that Flux made for exactly this request; empty if there is none."""
+    """Return the failed condition of the HelmChart that Flux made for exactly this request; empty if none."""
     chart = observed.chart
     if chart is None or not _is_of_request(chart, observed):
         return _NONE
@@ -36,7 +36,7 @@ def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
 
 
 def gave_up_on_chart(observed: ObservedRelease) -> str:
-    """Return Flux's reason for not retrying to fetch the requested chart; empty while it does retry (RES-4)."""
+    """Return the reason why Flux no longer retries to fetch the requested chart; empty while it retries (RES-4)."""
     for origin in (observed.source, observed.chart if chart_failure(observed) else None):
         condition = condition_of(origin, "Stalled")
         if condition.get("status") == "True" and _is_of_generation(condition, origin):
@@ -69,10 +69,10 @@ def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
 
 
 def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
-    """Report whether Ready=False blames the chart's source in its present state.
+    """Report whether the release's Ready=False is caused by the chart's source in its present state.
 
-    helm-controller checks again only after 30 seconds, and a new tag moves no generation of the HelmRelease: a report
-    about an earlier state of the source is outdated.
+    helm-controller checks again only after 30 seconds, and a new tag does not change the HelmRelease's generation. A
+    report about an earlier state of the source is therefore outdated.
     """
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):

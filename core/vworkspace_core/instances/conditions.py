@@ -33,7 +33,7 @@ Previous = Mapping[str, Condition]
 def from_release(
     release: ClassifiedRelease, previous: Previous, *, override_refused: str = ""
 ) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a managed instance that nothing blocks."""
+    """Return the conditions of a managed instance without a blocking reason, from the state of its release."""
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
         changes[Type.DEGRADED] = DesiredCondition(
@@ -128,8 +128,9 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 
 
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a blocked instance: Ready is kept; before the first release it names the obstacle
-    (RES-4).
+    """Return the conditions of a blocked instance (RES-4).
+
+    Ready is kept, except before the first release, when it names the obstacle.
     """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
@@ -149,7 +150,7 @@ def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = Fa
 def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCondition, ...]:
     """Return the conditions after a write that failed for a transient reason (REC-13).
 
-    Ready is kept; Reconciling names the reason and says that the write is retried.
+    Ready is kept. Reconciling names the reason and says that the write is retried.
     """
     before = previous.get(Type.READY)
     ready = _keep(before) if before else DesiredCondition(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
@@ -161,7 +162,7 @@ def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCon
 
 
 def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a placeholder: ready, and nothing else is true (REC-11)."""
+    """Return the conditions of a placeholder, which is Ready; all others are False (REC-11)."""
     changes: dict[str, DesiredCondition] = {
         Type.READY: DesiredCondition(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
         Type.RECONCILING: _stable(""),
@@ -171,7 +172,7 @@ def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
-    """Return the conditions during deletion (REC-10): Deleting names what is awaited, Ready is False.
+    """Return the conditions during deletion (REC-10). Deleting names what is awaited, and Ready is False.
 
     With `refused`, Blocked names a missing right. Other conditions are kept.
     """

@@ -17,7 +17,9 @@ RELEASE_ACCOUNT: Final = "vworkspace-release"
 
 @attrs.frozen
 class Settings:
-    """The operator's settings that affect decisions. Durations in manifests are Go durations (`5m`)."""
+    """The operator's settings that affect decisions about instances. Durations for manifests are Go
+    durations (`5m`).
+    """
 
     cluster_id: str
     interval: str = "5m"
@@ -48,9 +50,9 @@ class Settings:
 class InstanceObserved(Snapshot):
     """The observed state on which a decision about an ApplicationInstance is made.
 
-    `override` is the one that a running or succeeded helm Operation requests, and `withdrawn` are the uids of
-    Operations that failed or were cancelled (REC-9). `definition_ending`: the CRD of ApplicationInstance is being
-    deleted.
+    `override` is the change of the release that a running or succeeded helm Operation requests. `withdrawn` are the
+    uids of Operations that failed or were cancelled (REC-9). `definition_ending` says that the CRD of
+    ApplicationInstance is being deleted.
     """
 
     override: ReleaseOverride | None = None
@@ -60,7 +62,7 @@ class InstanceObserved(Snapshot):
 
 @attrs.frozen
 class Context:
-    """The settings and the time: the part of a decision's input that is not observed."""
+    """The input of a decision that is not observed in the cluster: the settings and the time."""
 
     settings: Settings
     now: datetime

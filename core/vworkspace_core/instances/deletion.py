@@ -43,7 +43,10 @@ _LONGEST_FAILURE = 512
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Decide the next step of deleting the instance's objects. `source` has a deletion timestamp and our finalizer."""
+    """Return the next step of deleting the instance's objects.
+
+    `source` must have a deletion timestamp and our finalizer.
+    """
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:

@@ -38,7 +38,7 @@ _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzi
 
 @attrs.frozen
 class DesiredObjects:
-    """Whole manifests in the order in which they are applied, and the names that a decision needs from them."""
+    """The desired manifests in the order in which they are applied, and their names."""
 
     applies: tuple[Apply, ...]
     release: ObjectRef
@@ -48,7 +48,7 @@ class DesiredObjects:
 
     @cached_property
     def chart(self) -> ObjectRef:
-        """The HelmChart that Flux makes for the release, if it makes one."""
+        """The HelmChart that Flux creates for the release if its source is a HelmRepository."""
         return helm_chart_of(self.release)
 
     @cached_property
@@ -58,7 +58,10 @@ class DesiredObjects:
 
 
 def source_kind(chart: ChartSource) -> Kind:
-    """Return Flux's kind of source for that chart: OCI charts cannot go through a HelmRepository's `sourceRef`."""
+    """Return the kind of Flux source for that chart.
+
+    OCI charts need an OCIRepository, since a HelmRelease cannot fetch them through a HelmRepository's `sourceRef`.
+    """
     return OCI_REPOSITORY if chart.source_type is SourceType.OCI else HELM_REPOSITORY
 
 
@@ -70,8 +73,8 @@ def desired_objects(
 ) -> DesiredObjects:
     """Return the desired objects of an instance that has a chart and a release.
 
-    Objects under former names stay as long as their content is as desired: renaming them would start a new request to
-    Flux in every instance of the cluster for nothing. They are renamed with the next change of the HelmRelease.
+    Objects under former naming rules stay while their content is as desired. Renaming them would cause a needless
+    request to Flux in every instance of the cluster. They are renamed with the next change of the HelmRelease.
     """
     desired = recall(_desired_objects, instance, override, settings)
     if _source_in_use(objects.get(desired.release_ref)) == desired.release.name:
@@ -90,7 +93,9 @@ def _source_in_use(helm_release: Manifest | None) -> Any:
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return the objects that the live HelmRelease reads; the instance may own some that it no longer requires."""
+    """Return the objects that the live HelmRelease reads. Some may no longer be desired although the instance owns
+    them.
+    """
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -111,7 +116,7 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
     """Return every object that a decision about `instance` looks up by name, whether or not it exists or is ours.
 
-    `asked` is an Operation's override not yet in the status: each version has its own source.
+    `asked` is an Operation's override that is not yet in the status; a different version has a source of its own.
     """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
@@ -163,8 +168,9 @@ def _needs_config_map(instance: ApplicationInstance) -> bool:
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
-    """Return the HelmChart that Flux creates for a HelmRelease with a HelmRepository; only it reports its own
-    failures.
+    """Return the HelmChart that Flux creates for a HelmRelease with a HelmRepository.
+
+    Failures of the chart are reported only there.
     """
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 

@@ -39,7 +39,7 @@ _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """Reduce a HelmRelease to identity and owner, unless it may belong to an instance."""
+    """Return a HelmRelease reduced to identity and owner for the cache, unless it may belong to an instance."""
     if not _may_be_ours(manifest):
         return _identifying_fields(manifest)
     # An object without the label is never applied over, so the holders of its fields do not matter.
@@ -48,12 +48,15 @@ def slim_release(manifest: Manifest) -> Manifest:
 
 
 def slim_source(manifest: Manifest) -> Manifest:
-    """Reduce an OCIRepository or HelmRepository; one that may belong to an instance only loses its managedFields."""
+    """Return a Flux source reduced for the cache. One that may belong to an instance loses only its managedFields."""
     return without_managed_fields(manifest) if _may_be_ours(manifest) else _identifying_fields(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
-    """Reduce a ConfigMap: keep its data only if an instance controls it, and large data only as a hash."""
+    """Return a ConfigMap reduced for the cache.
+
+    Its data is kept only if an instance controls it, and large data only as a hash.
+    """
     if not _is_controlled_by_instance(manifest):
         return _identifying_fields(manifest)
     small = without_managed_fields(manifest)
@@ -65,9 +68,9 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """Reduce a backup, a snapshot or a class of snapshots, unless its label says that it was created for an Operation.
+    """Return a backup, snapshot or snapshot class reduced for the cache, unless a label marks it as an Operation's.
 
-    For a foreign one it only matters that it exists and has changed: an Operation may wait for it, and reads it live.
+    Of other objects only existence and changes matter: an Operation may wait for one, and reads it live.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (
@@ -76,7 +79,7 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """Reduce a HelmChart, which Flux makes without an owner, to its request and Flux's report."""
+    """Return a HelmChart, which Flux creates without an owner, reduced to its request and Flux's report."""
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)

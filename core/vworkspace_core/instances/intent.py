@@ -21,9 +21,9 @@ REMEMBERED: Final = 128
 
 
 def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationInstance, *rest: *Rest) -> T:
-    """Return `work(intent, *rest)` for the intent of `source`, which is computed at most once while it is kept.
+    """Return `work(intent, *rest)` for the intent of `source` from a cache, computing it if necessary.
 
-    A result of a large spec is not kept.
+    The intent is the instance's spec with its names, labels and annotations. The result of a large spec is not cached.
     """
     if not is_shared(source.spec):
         return work(intent_of(source.metadata, source.spec), *rest)
@@ -35,7 +35,7 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
 
 
 def forget() -> None:
-    """Clear the memo, which every measurement of work must do first."""
+    """Clear the cache, which every performance measurement must do first."""
     for cache in (shared_spec, *_CACHES.values()):
         cache.cache_clear()
 
@@ -44,16 +44,17 @@ _CACHES: Final[dict[Any, Any]] = {}
 
 
 def intent_of(meta: ObjectMeta, spec: ApplicationInstanceSpec) -> ApplicationInstance:
-    """Return an instance with this spec, and only the names, uid, labels and annotations of `meta`."""
+    """Return an instance with this spec and only the names, uid, labels and annotations of `meta`."""
     asked = ObjectMeta(meta.name, meta.namespace, meta.uid, labels=meta.labels, annotations=meta.annotations)
     return ApplicationInstance(asked, spec)
 
 
 class CallKey:
-    """A function and its arguments as a key.
+    """A function and its arguments as a cache key.
 
-    Specs are compared by identity, which costs nothing: the codec makes one object of equal copies. So are the other
-    arguments except texts, since comparing their content would cost more than the memo saves.
+    Specs are compared by identity, which is cheap and sufficient, since the codec returns the same object for equal
+    copies. Other arguments except texts are compared by identity too, because comparing their content would cost more
+    than the cache saves.
     """
 
     __slots__ = ("_marks", "_meta", "_rest", "_spec", "_work")
@@ -63,7 +64,7 @@ class CallKey:
         self._marks = tuple(each if isinstance(each, str) else id(each) for each in rest)
 
     def result(self) -> Any:
-        """Call the function."""
+        """Call the function and return its result."""
         return self._work(intent_of(self._meta, self._spec), *self._rest)
 
     def __hash__(self) -> int:

@@ -20,16 +20,20 @@ _CLOSED: Final = re.compile(r"-[0-9a-f]{8}\Z")
 
 @attrs.frozen
 class Names:
-    """Names of the chart's source, and of the ConfigMap with the integrations below values that are not ours."""
+    """The names of the chart's Flux source, and of the ConfigMap with the values that integrations imply.
+
+    The ConfigMap exists only if the instance references values that are not inline.
+    """
 
     source: str
     fragment: str
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """Return the names derived from the content; the ConfigMap's also from the instance's uid, so that it is unique.
+    """Return the names, which are derived from the objects' content, since a changed source needs a new object.
 
-    `fetched` is the part of the source's spec that decides what is fetched; the interval does not.
+    `fetched` is the part of the source's spec that decides what is fetched, which excludes the interval. The
+    ConfigMap's name also contains the instance's `uid`, so that it is unique.
     """
     return Names(
         source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),
@@ -40,12 +44,15 @@ def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str
 
 
 def former_names(release: Release) -> Names:
-    """Return the names that were used before sources were immutable."""
+    """Return the names used by earlier operators, in which sources were changed in place."""
     return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
 
 
 def releases_of(name: str) -> Iterator[str]:
-    """Yield the releases for which an object of that name may have been created, or whose object it may obstruct."""
+    """Yield the names of the releases for which an object named `name` may have been created.
+
+    These include releases whose own objects would collide with it.
+    """
     yield name
     bare = _CLOSED.sub("", name)
     if bare != name:
@@ -55,13 +62,19 @@ def releases_of(name: str) -> Iterator[str]:
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """Return the account that Flux impersonates: the instance's if allowed, else the setting's; else empty."""
+    """Return the service account that Flux impersonates: the instance's if it is allowed, or else the setting's.
+
+    Return an empty text if there is none.
+    """
     given, usual = release.service_account_name, settings.default_service_account or ""
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
 
 
 def unimpersonated(release: Release | None, settings: Settings) -> str:
-    """Return why Flux may not install a release with its own rights; empty if it has an account, or is permitted to."""
+    """Return why Flux may not install a release with Flux's own rights.
+
+    Return an empty text if the release has a service account, or if the settings permit this.
+    """
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return ""
     return (
@@ -73,7 +86,7 @@ def unimpersonated(release: Release | None, settings: Settings) -> str:
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
-    """Report once per generation that another account than the requested one is used."""
+    """Return an Event if another service account than the requested one is used, once per generation."""
     meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
     if not given or given == used or source.status.observed_generation == meta.generation:
         return ()

@@ -33,9 +33,9 @@ _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 async def release_records(
     api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
-    """Read the metadata of Helm's records of the release, only before its first HelmRelease is created.
+    """Return the metadata of Helm's records of the release. They are read only before its first HelmRelease is created.
 
-    Raises what `KubeApi.list` raises.
+    Raises the errors of `KubeApi.list`.
     """
     if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
         return {}
@@ -78,7 +78,7 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return the name of a release that Helm installed without a HelmRelease of this instance; else empty."""
+    """Return the name of a release that Helm installed without a HelmRelease of this instance; empty if none."""
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
@@ -95,7 +95,10 @@ def _conflict_message(instance: ApplicationInstance, record: ObjectRef) -> str:
 
 
 async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:
-    """Read everything that a decision about `source` needs. Raises what `KubeApi.get` and `list` raise."""
+    """Read everything that a decision about `source` needs from the API server, without a cache.
+
+    Raises the errors of `KubeApi.get` and `KubeApi.list`.
+    """
     meta = source.metadata
     reading = LiveReads(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))

@@ -24,7 +24,7 @@ _NONE: Mapping[str, Any] = {}
 
 @attrs.frozen
 class ReleaseRequest:
-    """The request that we made to Flux: effective chart version, type of source, and the retry token, if any."""
+    """The request that we last made to Flux: effective chart version, type of source, and the retry token, if any."""
 
     version: str
     oci: bool
@@ -33,7 +33,7 @@ class ReleaseRequest:
 
 @attrs.frozen
 class ReleaseTimeouts:
-    """Times in seconds during which a report of Flux is not believed yet (see `Settings`)."""
+    """The seconds during which certain reports of Flux are not believed yet (see `Settings`)."""
 
     source_grace: float
     source_wait: float
@@ -41,7 +41,7 @@ class ReleaseTimeouts:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of that type, or an empty mapping."""
+    """Return the condition of that type; an empty mapping if there is none."""
     conditions = get_path(manifest, "status", "conditions")
     if isinstance(conditions, list):
         for candidate in conditions:
@@ -52,7 +52,7 @@ def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
 
 @attrs.frozen
 class ObservedRelease:
-    """A HelmRelease with its source and chart, and the request for it.
+    """A HelmRelease with its source and chart, and the request that was made for it.
 
     `status`, `conditions` and `generation` are the HelmRelease's.
     """
@@ -72,12 +72,12 @@ class ObservedRelease:
         return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, condition: Mapping[str, Any]) -> float:
-        """Return the age of a condition's last transition; infinite if it has no time."""
+        """Return the seconds since a condition's last transition; infinity if it has no time."""
         return _seconds(condition.get("lastTransitionTime"), self.now)
 
 
 def is_ours(observed: ObservedRelease) -> bool:
-    """Report whether the attempt that Flux reports on is at the request that we made last."""
+    """Report whether the attempt on which Flux reports was made for our latest request."""
     status = observed.status
     if status.get("lastAttemptedGeneration") != observed.generation:
         return False
@@ -92,8 +92,8 @@ def is_ours(observed: ObservedRelease) -> bool:
 def is_observed(source: Manifest | None) -> bool:
     """Report whether source-controller has fetched, or tried to fetch, the source as it is now.
 
-    `status.observedGeneration` alone is no proof: it also follows a source that is suspended, or whose URL can never
-    work, with the earlier artifact still in place. The condition of the artifact keeps the generation it is from.
+    `status.observedGeneration` alone does not prove it. It also moves for a source that is suspended, or whose URL can
+    never work, while the earlier artifact stays. The condition about the artifact keeps the generation that it is from.
     """
     generation = get_path(source, "metadata", "generation")
     if generation is None or get_path(source, "status", "observedGeneration") != generation:
@@ -118,11 +118,11 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 
 
 def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
-    """Report whether Released=False is about this attempt, not the one before.
+    """Report whether Released=False is about this attempt and not about the one before.
 
-    Flux records the new attempt before it runs it, and leaves the old Released=False in place until the action ends:
-    for good when it never does. The condition's generation is no proof, for a failure that is written after the spec
-    moved on takes the new one. The counts of failures are proof: they restart at zero in the write that records the
+    Flux records a new attempt before it runs it, and leaves the old Released=False until the action ends, or for good
+    if it never does. The condition's generation proves nothing, because a failure that is written after the spec
+    changed takes the new generation. The failure counts do prove it: they restart at zero in the write that records the
     attempt. The message names the chart of the attempt that it reports on.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
@@ -134,7 +134,7 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
-    """Report whether the newest release in Helm's history is deployed and comes from the attempt at our request."""
+    """Report whether the newest release in Helm's history is deployed and results from our latest request."""
     newest = get_path(observed.status, "history", 0)
     # Build metadata counts too: without it, 1.0.0 would seem deployed while the upgrade from 1.0.0+a still runs.
     if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(
@@ -179,7 +179,7 @@ def deployed_chart(release: Manifest | None) -> DeployedChart | None:
 
 
 def was_released(status: Mapping[str, Any]) -> bool:
-    """Report whether any release was ever deployed."""
+    """Report whether any release of this HelmRelease was ever deployed."""
     history = status.get("history")
     if not isinstance(history, list):
         return False
@@ -187,9 +187,10 @@ def was_released(status: Mapping[str, Any]) -> bool:
 
 
 def is_first_pass(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux is still in the pass that installs: it records the release first and its generation last.
+    """Report whether Flux is still in the pass that installs the release.
 
-    A HelmRelease that is created again over an existing release upgrades in its first pass, and its status says so.
+    In that pass it records the release first and its generation last. A HelmRelease that is created again over an
+    existing release upgrades in its first pass, and its status says so.
     """
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 

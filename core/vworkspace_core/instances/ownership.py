@@ -23,7 +23,10 @@ from vworkspace_core.api.labels import (
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
-    """Report whether we may apply over it: we control it, or it has no controller and its labels name this instance."""
+    """Report whether this instance may apply over the object.
+
+    It may if it controls the object, or if the object has no controller and its labels name this instance.
+    """
     return ownership.belongs_to(manifest, instance.metadata.uid, lambda: marks_of(instance.metadata))
 
 
@@ -36,9 +39,9 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
 def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
     """Return the patch after which an object outlives its instance; None if no change is needed.
 
-    The owner reference is removed. An object that the instance does not own yet, but may be about to adopt, is changed
-    as well: an apply that was decided on before is then refused as Stale, so that no object gets a deleted owner. A
-    release that is already being deleted is suspended, so that Flux does not uninstall it.
+    It removes the owner reference. An object that the instance does not own, but may be about to adopt, is changed too,
+    so that a pending apply is refused as Stale and no object gets a deleted owner. A release that is already being
+    deleted is suspended, so that Flux does not uninstall it.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
     is_owned = len(owners) < len(meta.get("ownerReferences") or ())
@@ -55,12 +58,12 @@ def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> Mer
 
 
 def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
-    """Return the reference by which an instance controls its downstream objects."""
+    """Return the controller reference that an instance puts on its downstream objects."""
     return ownership.owner_reference(KIND, instance.metadata)
 
 
 def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
-    """Return the message about a foreign object and its controller, and how this instance can proceed."""
+    """Return the message about an object of another owner that has a desired name, with possible remedies."""
     place = kubectl_name(ref)
     controller = ownership.controller_of(manifest)
     if controller is None:
@@ -74,7 +77,7 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
 
 
 def own_labels(instance: ApplicationInstance) -> str:
-    """Return the labels with which this instance adopts an object without controller, as kubectl takes them."""
+    """Return the labels by which this instance adopts an object without a controller, as kubectl arguments."""
     meta = instance.metadata
     desired = {
         MANAGED_BY: MANAGED_BY_VALUE,

@@ -67,7 +67,7 @@ from vworkspace_core.instances.status import StatusFields, endpoints, own_condit
 
 
 def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unreadable[ApplicationInstance]:
-    """Make a stub of an unreadable instance: its metadata, and its status if that can be read."""
+    """Return the readable part of a malformed instance: its metadata, and its status if that can be read."""
     status = read_status(ApplicationInstanceStatus, manifest) or ApplicationInstanceStatus()
     stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
     return Unreadable(stub, problem_text(error))
@@ -76,7 +76,10 @@ def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unread
 def decide_unreadable(
     source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
 ) -> Decision:
-    """Finalize an unreadable instance that is being deleted; otherwise report its problems (REC-13)."""
+    """Return the decision for a malformed instance (REC-13).
+
+    If it is being deleted, its objects are deleted; otherwise its problems are reported.
+    """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         return decide_deletion(stub, observed, context) if FINALIZER in stub.metadata.finalizers else Decision()
@@ -94,7 +97,7 @@ _KEPT_UNUSED = 4
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Decide what to do for `source`, given the observed objects and the time."""
+    """Return the decision about `source`, given the observed objects and the time."""
     meta = source.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else _GOING
@@ -312,7 +315,7 @@ def _unwanted(
 def deletes_afterwards(
     source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
 ) -> tuple[Delete, ...]:
-    """Return the deletes that follow once the applies of `decision` are in use: of the former source (REC-14)."""
+    """Return the deletes of former sources, once the objects that `decision` applies are in use (REC-14)."""
     if not decision.applies:
         return ()
     override = effective_override(source, observed.override, observed.withdrawn)

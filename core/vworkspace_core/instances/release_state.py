@@ -39,7 +39,7 @@ _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
 class ReleaseState(Enum):
-    """The state of the requested release: the rows of REC-5."""
+    """The state of the requested release, which is a row of the table in REC-5."""
 
     PENDING = "Pending"
     """Row 1: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
@@ -86,9 +86,9 @@ _ROWS: Final = {
 class ClassifiedRelease:
     """The state of the release, with details.
 
-    `retrying`: Flux retries automatically. `stalled_reason` is why Flux gave up; `source_trouble`, `drift` and
-    `warnings` are further problems; each is empty if there is none. `requeue_after` is in seconds, for what depends on
-    time alone.
+    `retrying` says that Flux retries automatically. `stalled_reason` is why Flux gave up. `source_trouble`, `drift` and
+    `warnings` are further problems. Each text is empty if there is none. `requeue_after` is the number of seconds after
+    which the state may change by time alone.
     """
 
     state: ReleaseState

@@ -36,9 +36,10 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 
 
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Return the token of the requested retry: the annotation, an Upgrade without a change, or both; else empty.
+    """Return the token of the requested retry; empty if none is requested.
 
-    It is a function of the request, so that it changes with every new one.
+    The request is an annotation, an Upgrade Operation that changes nothing, or both. The token is derived from it, so
+    that it changes with every new request.
     """
     token = retry_token(instance.metadata) or ""
     if override is not None and is_retry_request(override, chart.version):
@@ -49,7 +50,7 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
     """Report whether Flux's status shows an attempt for that token, or for one that includes it.
 
-    A part of a token may have been withdrawn meanwhile.
+    The latter matters if a part of the token has since been withdrawn.
     """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):
@@ -64,7 +65,7 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 @attrs.frozen
 class ReconcileRequest:
-    """The patch that requests a retry, if any, and the seconds until it may be sent if it has to wait."""
+    """The patch that requests a retry, if any. If it has to wait, the seconds until it may be sent."""
 
     patches: tuple[MergePatch, ...] = ()
     wait: float | None = None
@@ -74,7 +75,10 @@ SILENT: Final = ReconcileRequest()
 
 
 def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
-    """Return the patch that makes Flux act on the token; nothing if it was sent already, or Flux has handled it."""
+    """Return the patch that makes Flux act on the token.
+
+    There is none if it was sent already, or if Flux has handled the token.
+    """
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
     desired, there = retry_annotations(token, release), metadata(release).get("annotations") or {}
@@ -102,10 +106,11 @@ def _wait(sent: Any, now: datetime) -> float:
 
 
 def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
-    """Return the annotations of the HelmRelease for that token.
+    """Return the annotations that the HelmRelease needs for that token.
 
-    While chart or values are missing, Flux is only requested to reconcile: it would lose the reset. A suspended release
-    gets none, and a token that Flux has handled twice in vain is not sent a third time.
+    While chart or values are missing, Flux is only requested to reconcile, since it would lose a reset of its failure
+    counts. A suspended release gets no annotations, and a token that Flux has handled twice without success is not sent
+    a third time.
     """
     status: Mapping[str, Any] = get_path(release, "status") or {}
     if is_handled(status, token) or get_path(release, "spec", "suspend") is True:

@@ -47,7 +47,7 @@ _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 @attrs.frozen
 class StatusFields:
-    """The status fields except conditions and times."""
+    """The fields of the instance's status, except conditions and times."""
 
     helm_release_ref: ObjectName | None = None
     last_applied_chart: AppliedChart | None = None
@@ -73,10 +73,10 @@ def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
 
 
 def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
-    """Return the application's URLs for users: the ingress host, over TLS when cert-manager is on (RES-1).
+    """Return the application's URLs for users: the ingress host, with https if cert-manager is enabled (RES-1).
 
-    They follow from the effective values: explicit ones win over the integrations, an Operation's over both. Referenced
-    values are never read, so then only the integrations count.
+    They follow from the effective values. Explicit values override the integrations, and an Operation's values override
+    both. Referenced values are never read, so that only the integrations count then.
     """
     if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()
@@ -101,7 +101,7 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Add the status with its events and transitions to the decision; unchanged if the status is up to date."""
+    """Return the decision with the status, its Events and transitions; unchanged if the status is up to date."""
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)
     if _is_reported(source, wanted, fields, request, why):

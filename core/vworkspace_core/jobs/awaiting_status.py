@@ -26,7 +26,7 @@ RECHECK: Final = timedelta(minutes=5)
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Record that the write is in the cluster, now or since before a crash, and wait for its outcome."""
+    """Record that the write is in the cluster and wait for its outcome. The write may date from before a crash."""
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
     reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
@@ -59,14 +59,14 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """Wait after an accepted delete: the job succeeds when the object is really gone."""
+    """Wait after an accepted delete. The job succeeds when the object no longer exists."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)
 
 
 def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """React to a change of the object that an informer saw."""
+    """Return the step after an informer saw the object change."""
     if _is_gone(job, live):
         # The event may be of an earlier object with this name: only a read of the server can decide.
         return job, (inspect(job),)
@@ -83,7 +83,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """React to the job's own read of its object.
+    """Return the step after the job read its object.
 
     In a namespace that is not managed the object was not read, and may exist.
     """
@@ -110,20 +110,23 @@ def _soon(job: JobState, at: JobStepContext) -> JobState:
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Report whether the job's time is over; an Operation that has started has its own deadline instead (OPS-12)."""
+    """Report whether the job's time is over. An Operation that has started has its own deadline instead (OPS-12)."""
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
     return not runs_on(job)
 
 
 def runs_on(job: JobState) -> bool:
-    """Report whether the job's Operation is running; one that only waits for its schedule is not."""
+    """Report whether the job's Operation is running. One that only waits for its schedule is not."""
     live = job.latest or {}
     return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
-    """End a job whose time is over. An Operation that may still start is cancelled first, which needs the work slot."""
+    """Return the step that ends a job whose time is over.
+
+    An Operation that may still start is cancelled first. This needs the work slot, which only one job per object has.
+    """
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait
     if isinstance(job.task, ApplyTask) and job.task.ref.kind == own_kinds.OPERATION:
@@ -184,5 +187,5 @@ def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, h
 
 
 def inspect(job: JobState) -> m.Inspect:
-    """Return the request to read what a plan needs."""
+    """Return the effect that reads everything a plan needs."""
     return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

@@ -33,19 +33,22 @@ ReportedConditions = Mapping[str, tuple[str, ...]]
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return the conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
+    """Return the conditions of `new_status` whose status or reason differs from `old_status`. Both are raw JSON."""
     return tuple(_changed(reported_conditions({"status": old_status}), {"status": new_status}))
 
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
-    """Return status, reason and time of each condition of `live`."""
+    """Return status, reason and time of each condition of `live`, by type."""
     return {
         str(condition["type"]): (*_condition_is(condition), began_at(condition)) for condition in conditions_of(live)
     }
 
 
 def began_at(condition: Mapping[str, Any]) -> str:
-    """Return when this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
+    """Return when the condition's present status and reason began.
+
+    `lastTransitionTime` alone is not enough, since it does not change with the reason (RES-4).
+    """
     return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
 
 
@@ -60,7 +63,10 @@ def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str
 
 
 def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
-    """Return events for changes since `before`, or for recent ones if the object is seen first (None)."""
+    """Return events for condition changes since `before`.
+
+    If `before` is None the object is seen for the first time, and events for recent changes are returned.
+    """
     if before is not None:
         return tuple(_transition_event(live, condition, before, now) for condition in _changed(before, live))
     return tuple(
@@ -78,11 +84,11 @@ def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
 
 
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
-    """Return the time from which changes may be unreported: the last round trip, and a little before.
+    """Return the time since which changes may not have been reported: a little before the last successful call.
 
-    The Cluster object keeps it across restarts; without one, or without a round trip, it is a day ago. Keys prevent
-    earlier reports from counting twice. The heartbeat of an operator without an agent is no round trip: then it is a
-    day before the agent stopped.
+    The Cluster object keeps that time across restarts. Without it the answer is a day ago. Events have keys, so that
+    earlier reports do not count twice. For an operator without a job agent the heartbeat proves no call; then the
+    answer is a day before the agent stopped.
     """
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
@@ -109,7 +115,8 @@ def _transition_event(
 def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
     """Return `condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    It depends only on what happened: a replay has the same key, a flap another one, also a flap of the reason alone.
+    It depends only on the event itself. A replay has the same key; a later change to the same status or reason has
+    another.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))
@@ -125,7 +132,7 @@ def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[
 
 
 def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, now: datetime) -> dict[str, Any]:
-    """Return the event that a new credential is in use (PULL-6). `request` is the key of the request for it."""
+    """Return the event that a new credential is in use (PULL-6). `request` is the key of the rotation request."""
     return _of_cluster("CredentialRotated", f"credential-rotated/{cluster_id}/{request}", cluster_id, cluster, now)
 
 
@@ -138,7 +145,10 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
 def event_body(
     kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
 ) -> dict[str, Any]:
-    """Return an event about `live` for `POST events`; some control planes do not read the further fields."""
+    """Return an event about `live` for `POST events`.
+
+    Further keyword arguments become fields, which some control planes do not read.
+    """
     return {
         "kind": kind,
         "eventKey": key,
@@ -150,7 +160,7 @@ def event_body(
 
 
 def resource_ref(live: Manifest) -> dict[str, str]:
-    """Return the reference to the object of an event; the namespace of a cluster-scoped one is empty."""
+    """Return the reference to an event's object. The namespace of a cluster-scoped object is empty."""
     meta = metadata(live)
     named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
     return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
@@ -165,7 +175,7 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Return the phase of an Operation, if its status has one; empty for every other kind."""
+    """Return the phase in an Operation's status; empty if it has none, and for other kinds."""
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = get_path(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
@@ -176,8 +186,8 @@ def phase_events(
 ) -> tuple[dict[str, Any], ...]:
     """Return the life-cycle events of an Operation since it was in phase `before`; None if it is seen first.
 
-    For one seen first they cover recent changes, or those from `since` on: the last process may have ended before it
-    reported them.
+    Then the events cover recent changes, or those since `since`, as the last process may have ended before reporting
+    them.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:

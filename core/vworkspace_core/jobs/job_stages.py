@@ -54,7 +54,7 @@ _SOON: Final = timedelta(seconds=10)
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
-    """Return the job after `event`, and its effects."""
+    """Return the job after `event`, and the effects to perform."""
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
@@ -163,10 +163,10 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """Return when a Tick acts on this job, on the local clock; None for never. After that Tick the time lies in the
-    future.
+    """Return when a Tick next acts on this job, on the local clock; None for never.
 
-    `strict`: the job has expired as soon as either clock says so (PULL-12).
+    After that Tick the returned time lies in the future. With `strict`, the job expires as soon as either the local or
+    the control plane's clock says so (PULL-12).
     """
     times = [job.retry.at]
     if job.stage in (JobStage.WAITING, JobStage.WAITING_DELETED):

@@ -8,7 +8,7 @@ import attrs
 
 @attrs.frozen
 class JobRecord:
-    """An open job in the form that survives a crash between ack and result (PULL-4)."""
+    """An open job as it is stored, to survive a crash between ack and result (PULL-4)."""
 
     job_id: str
     raw: Mapping[str, Any] = attrs.field(repr=False)
@@ -17,7 +17,7 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The record of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
+    """A record that a closed job's idempotencyKey had its effect, so that it is not repeated (PULL-3, PULL-4)."""
 
     idempotency_key: str
     outcome: str
@@ -29,7 +29,7 @@ class Tombstone:
 class JobStore(Protocol):
     """The durable store of open jobs and tombstones. Raises Unavailable; `put` raises Invalid for a record too large.
 
-    A record is written before its ack and deleted after its result was accepted; tombstones outlive it.
+    A record is written before the job is acked, and deleted after its result was accepted. Tombstones are kept longer.
     """
 
     async def load(self) -> Sequence[JobRecord]:
@@ -41,17 +41,18 @@ class JobStore(Protocol):
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, if given, remember the tombstone. Idempotent."""
+        """Remove the record and, if given, store the tombstone. Idempotent."""
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of a key, if its effect happened."""
+        """Return the tombstone of an idempotency key; None if it had no effect yet."""
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation whose key is `<object_key>@<generation>`, if there is one.
+        """Return the tombstone of the highest generation whose key is `<object_key>@<generation>`; None if there is
+        none.
 
-        `object_key` is `<kind>/<namespace>/<name>`; without it, a late apply would resurrect what a newer delete
-        removed, since a deleted object carries no generation any more.
+        `object_key` is `<kind>/<namespace>/<name>`. Without this record, a late apply would re-create what a newer
+        delete removed, since a deleted object no longer carries a generation.
         """
         ...

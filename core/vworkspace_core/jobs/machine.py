@@ -42,10 +42,11 @@ GRACE = timedelta(minutes=5)
 
 @attrs.frozen
 class AgentState:
-    """All open jobs. `skew` is how far the control plane's clock is ahead of ours (PULL-12).
+    """The state of the job agent: all open jobs. `skew` is how far the control plane's clock is ahead of ours
+    (PULL-12).
 
-    `apart` is the same difference if it is too large to be used: one of the clocks is wrong, or the header is forged.
-    `dropped` holds marks of jobs without an id that were already logged.
+    `apart` is that difference if it is too large to be used, because one clock is wrong or the header is forged.
+    `dropped` holds hashes of jobs without an id that were already logged.
     """
 
     scope: JobScope
@@ -68,14 +69,14 @@ def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """Return when a Tick is due, on the local clock; None while no job waits for a time."""
+    """Return the time at which the machine needs a Tick, on the local clock; None while no job waits for a time."""
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether changes of this object are reported by its open job instead of by events (PULL-6)."""
+    """Report whether an open job reports changes of this object, so that no events are sent about it (PULL-6)."""
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
@@ -113,7 +114,7 @@ def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
 
 
 def clock_skew_message(ahead: timedelta) -> str:
-    """Describe the difference of the clocks, and what to do."""
+    """Return a message about the difference of the two clocks, and the remedy."""
     where = "ahead of" if ahead > timedelta(0) else "behind"
     return (
         f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"
@@ -322,7 +323,7 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a verdict, by the control plane's clock; 0.0 if none."""
+    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
     created = [moment for job in state.jobs.values() if not job.has_ended and (moment := _created(job)) is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
 

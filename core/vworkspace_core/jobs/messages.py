@@ -23,21 +23,21 @@ class Offered:
 
 @attrs.frozen
 class Resumed:
-    """A record of a job that was open when the process ended."""
+    """A record was found of a job that was open when the last process ended."""
 
     record: JobRecord = attrs.field(repr=False)
 
 
 @attrs.frozen
 class ServerTime:
-    """The control plane's clock, as its last answer gave it (PULL-12)."""
+    """The control plane's clock as its last answer reported it (PULL-12)."""
 
     at: datetime
 
 
 @attrs.frozen
 class SecurityChanged:
-    """New rules for jobs offered from now on; open jobs keep the verdict of the old rules (PULL-9)."""
+    """New rules apply to jobs offered from now on. Open jobs keep the result of the old rules (PULL-9)."""
 
     security: Security
 
@@ -51,7 +51,7 @@ class Recorded:
 
 @attrs.frozen
 class RecordRefused:
-    """The record can never be written as it is: it is too large."""
+    """The job's record can never be written, because it is too large."""
 
     job_id: str
     message: str
@@ -59,21 +59,21 @@ class RecordRefused:
 
 @attrs.frozen
 class Acked:
-    """The control plane recorded that we have the job."""
+    """The control plane confirmed our ack of the job."""
 
     job_id: str
 
 
 @attrs.frozen
 class AckLost:
-    """An ack was sent and not answered: it may have arrived. It is being sent again."""
+    """An ack was sent but not answered, so it may have arrived. It is being sent again."""
 
     job_id: str
 
 
 @attrs.frozen
 class JobGone:
-    """The control plane does not know the job, or no longer knows it (404 on ack)."""
+    """The control plane does not know the job, or no longer does (404 on ack)."""
 
     job_id: str
 
@@ -87,7 +87,7 @@ class JobAlreadyClosed:
 
 @attrs.frozen
 class Inspected:
-    """The answer to Inspect."""
+    """The result of an Inspect effect."""
 
     job_id: str
     seen: Inspection = attrs.field(repr=False)
@@ -103,14 +103,14 @@ class Applied:
 
 @attrs.frozen
 class DeleteSent:
-    """The delete was accepted, or the object was gone already."""
+    """The delete was accepted, or the object was already absent."""
 
     job_id: str
 
 
 @attrs.frozen
 class Conflicted:
-    """Other field managers hold fields of the apply; nothing was changed."""
+    """Other field managers hold fields that the apply sets. Nothing was changed."""
 
     job_id: str
     conflicts: tuple[FieldConflict, ...]
@@ -118,7 +118,7 @@ class Conflicted:
 
 @attrs.frozen
 class PreconditionFailed:
-    """The object is not the one that was inspected: a uid or resourceVersion no longer holds."""
+    """The object differs from the one that was inspected: its uid or resourceVersion has changed."""
 
     job_id: str
     message: str
@@ -126,7 +126,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The effect cannot succeed by a retry."""
+    """The server refused the effect, and a retry cannot help."""
 
     job_id: str
     reason: str
@@ -135,7 +135,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """A step on the cluster or the job store went unanswered; it may have happened."""
+    """A step on the cluster or the job store was not answered. It may have happened."""
 
     job_id: str
     message: str
@@ -150,14 +150,14 @@ class Rotated:
 
 @attrs.frozen
 class ResultAccepted:
-    """The control plane has the result, or no longer needs it."""
+    """The control plane has accepted the result, or no longer needs it."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordClosed:
-    """The record is removed and the tombstone kept."""
+    """The job's record was removed, and its tombstone stored."""
 
     job_id: str
 
@@ -197,7 +197,10 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """A write of a job's record, for resuming after a restart; answered by Recorded, RecordRefused or StepFailed."""
+    """A write of a job's record, from which it can be resumed after a restart.
+
+    Answered by Recorded, RecordRefused or StepFailed.
+    """
 
     job_id: str
     record: JobRecord = attrs.field(repr=False)
@@ -205,16 +208,16 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """An ack, sent until there is an answer: Acked or JobGone, with AckLost for every try without one."""
+    """An ack, which is sent until it is answered by Acked or JobGone. Each try without an answer gives an AckLost."""
 
     job_id: str
 
 
 @attrs.frozen
 class Inspect:
-    """A read of the live object, its namespace and the tombstones; answered by Inspected or StepFailed.
+    """A read of the live object, its namespace and the tombstones. Answered by Inspected or StepFailed.
 
-    `ref` is None for a job about no object; `object_key` is the argument of `JobStore.newest`.
+    `ref` is None for a job that concerns no object. `object_key` is the argument of `JobStore.newest`.
     """
 
     job_id: str
@@ -237,8 +240,8 @@ class ApplyForJob:
 class CancelOperation:
     """A request to cancel exactly this version of an Operation.
 
-    Answered by Applied, PreconditionFailed, EffectRefused or StepFailed. An Operation that has started meanwhile has
-    another version and is left alone.
+    Answered by Applied, PreconditionFailed, EffectRefused or StepFailed. An Operation that has started in the meantime
+    has another version and is not cancelled.
     """
 
     job_id: str
@@ -261,7 +264,7 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """A rotation of the credential, once for `key`; answered by Rotated, EffectRefused or StepFailed."""
+    """A rotation of the credential, done once for each `key`. Answered by Rotated, EffectRefused or StepFailed."""
 
     job_id: str
     key: str = ""
@@ -269,7 +272,7 @@ class RotateCredential:
 
 @attrs.frozen
 class PostStatus:
-    """Progress to post, best effort: a newer status of the same job replaces it."""
+    """Progress to post, with best effort. A newer status of the same job replaces it."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -277,7 +280,7 @@ class PostStatus:
 
 @attrs.frozen
 class PostResult:
-    """The result to post until there is an answer: ResultAccepted."""
+    """A result, which is posted until it is answered by ResultAccepted."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -285,7 +288,7 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The removal of the record, with the tombstone to keep; answered by RecordClosed or StepFailed."""
+    """The removal of a job's record, with the tombstone to store. Answered by RecordClosed or StepFailed."""
 
     job_id: str
     tombstone: Tombstone | None

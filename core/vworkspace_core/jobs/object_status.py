@@ -24,7 +24,10 @@ _OBSTACLES: Final = (
 
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
-    """Yield the well-formed conditions of `live`, in order, except those of ours that another manager edited."""
+    """Yield the well-formed conditions of `live` in order.
+
+    Those of our types that another manager edited are left out.
+    """
     conditions, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
     for condition in conditions if isinstance(conditions, list | tuple) else ():
         if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
@@ -32,7 +35,7 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 
 
 def phase_of(live: Manifest) -> str:
-    """Return one word for the state of the object, as status posts give it (PULL-2 step 6)."""
+    """Return one word for the state of the object, as it is posted as a job's status (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
         return ("phase" not in OWN_STATUS.held_fields(live) and _text(get_path(live, "status", "phase"))) or "Pending"
     true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}
@@ -52,12 +55,12 @@ def summary_of(live: Manifest) -> str:
 
 
 def is_recurring(live: Manifest) -> bool:
-    """Report whether it is an Operation with a schedule, which never ends unless it is stopped (OPS-10)."""
+    """Report whether the object is an Operation with a schedule, which runs until it is stopped (OPS-10)."""
     return live.get("kind") == OPERATION.kind and get_path(live, "spec", "parameters", "schedule") is not None
 
 
 def waits_for_schedule(live: Manifest) -> bool:
-    """Report whether it runs as requested and only waits for its next scheduled time."""
+    """Report whether a scheduled Operation runs as requested and only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
@@ -69,14 +72,14 @@ def has_started(live: Manifest) -> bool:
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation has not been carried out and may still be."""
+    """Report whether an Operation has not started yet and is not final."""
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
 
 
 def ended_at(live: Manifest | None) -> str:
-    """Return how and when an Operation ended, for people; empty if it has not."""
+    """Return how and when an Operation ended, as text for people; empty if it has not ended."""
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
@@ -85,14 +88,12 @@ def ended_at(live: Manifest | None) -> str:
 
 
 def is_called_off(live: Manifest) -> bool:
-    """Report whether the Operation's cancellation was requested; before its start that is final (OPS-11)."""
+    """Report whether cancellation of the Operation was requested. Before its start that is final (OPS-11)."""
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the obstacle that keeps the object from settling; empty if no condition names
-    one.
-    """
+    """Return `<Reason>: <message>` of the condition that keeps the object from settling; empty if there is none."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

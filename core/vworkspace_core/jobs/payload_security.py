@@ -28,7 +28,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):
-    """The operator's setting for signatures of jobs, in addition to what the Cluster object requires."""
+    """The operator's own setting for signatures of jobs, which adds to what the Cluster object requires."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -42,25 +42,27 @@ LONGEST_SEALED: Final = 4 * 1024 * 1024
 
 
 class PayloadOpener(Protocol):
-    """A pure checker of signatures and decrypter that holds its keys: each call depends on its arguments only."""
+    """A verifier of signatures and decrypter of payloads that holds its keys. Calls have no side effects."""
 
     @property
     def can_verify(self) -> bool:
-        """True if a key for signatures was given, usable or not."""
+        """True if a key for signatures was configured, even an unusable one."""
         ...
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
-        """Raise Invalid unless `signature` is a detached JWS over the canonical JSON of `content`."""
+        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid."""
         ...
 
     def decrypt(self, sealed: str) -> Any:
-        """Decrypt the JSON value in a JWE for us. Raises Invalid. No message quotes any of the input."""
+        """Return the JSON value in a JWE that is encrypted for us. Raises Invalid. No message quotes any of
+        the input.
+        """
         ...
 
 
 @attrs.frozen
 class Security:
-    """The requirements on payloads, and the keys to verify and decrypt them."""
+    """The requirements on payloads, with the keys that verify and decrypt them."""
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False
@@ -68,7 +70,7 @@ class Security:
 
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
-    """Return what the Cluster objects of this cluster require; the strictest counts if there are several."""
+    """Return the requirements of this cluster's Cluster objects. If there are several, the strictest counts."""
     ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:
@@ -79,9 +81,10 @@ def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
 
 
 def in_force(required: Security, opener: PayloadOpener | None, signatures: Signatures = Signatures.AUTO) -> Security:
-    """Return the security in force with these keys.
+    """Return the security that applies with these keys.
 
-    A key implies that signatures are required: optional signatures protect nothing, since they could just be removed.
+    If there is a key, signatures are required. Optional signatures would protect nothing, as an attacker could remove
+    them.
     """
     by_key = opener is not None and opener.can_verify and signatures is not Signatures.UNSIGNED
     signed = required.require_signed or signatures is Signatures.REQUIRED or by_key
@@ -89,16 +92,17 @@ def in_force(required: Security, opener: PayloadOpener | None, signatures: Signa
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the content that a signature of `raw` for this cluster covers, with the payload as sent, encrypted or
-    not.
-    """
+    """Return the part of `raw` that its signature covers. It includes the payload as sent, whether encrypted or not."""
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}
 
 
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
-    """Return `raw` with its payload decrypted; `raw` itself if it was sent in the clear. `raw` has no `flaws`."""
+    """Return `raw` with its payload decrypted, or a failed result. `raw` itself is returned if it was not encrypted.
+
+    `raw` must have no `flaws`.
+    """
     try:
         _check_signature(raw, security, cluster_id)
     except Invalid as error:
@@ -107,8 +111,9 @@ def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mappi
 
 
 def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
-    """Decrypt a job like `opened`, without verifying its signature again: the keys may have changed since it was
-    accepted.
+    """Return `raw` with its payload decrypted, without verifying its signature again.
+
+    The keys may have changed since the job was accepted.
     """
     try:
         return _decrypted(raw, security)

@@ -37,7 +37,7 @@ Raises the ports' errors.
 
 
 class JobPerformer:
-    """An interpreter for one effect at a time. `rotate` is None if the credential cannot be stored durably."""
+    """An interpreter that performs one effect at a time. `rotate` is None if no credential can be stored durably."""
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube
@@ -45,7 +45,9 @@ class JobPerformer:
         self._rotate = rotate
 
     async def perform(self, effect: ClusterEffect) -> m.JobEvent:
-        """Perform `effect` and return the event of its outcome. Errors of the ports are outcomes; others are raised."""
+        """Perform `effect` and return the event of its outcome. Errors of the ports become events; others
+        are raised.
+        """
         try:
             return await self._perform(effect)
         except Unavailable as error:

@@ -45,10 +45,10 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTa
 
 @attrs.frozen
 class EffectIntent:
-    """The effect a job is about to have, written to its record first: `uid` of the live object, or empty.
+    """The effect that a job is about to have, recorded first. `uid` is the live object's, or empty if there is none.
 
-    `happened` is written afterwards: the effect certainly happened, on the object of that uid. `generation` is reported
-    in the result, even by a process that finds the object terminating or gone.
+    `happened` is recorded afterwards, and says that the effect certainly happened on the object with that uid.
+    `generation` is reported in the result, even by a later process that finds the object terminating or gone.
     """
 
     uid: str = ""
@@ -58,10 +58,10 @@ class EffectIntent:
 
 @attrs.frozen
 class Inspection:
-    """The findings of an inspection: the live object, its namespace, and tombstones from the job store.
+    """The findings of an Inspect effect: the live object, its namespace, and tombstones from the job store.
 
-    In a namespace that is not managed the object was not read. `tombstone` is that of the job's own key, `newest` that
-    of the highest generation for the same object.
+    In a namespace that is not managed the object was not read. `tombstone` is that of the job's own key. `newest` is
+    that of the highest generation for the same object.
     """
 
     live: Manifest | None = attrs.field(default=None, repr=False)
@@ -72,7 +72,7 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """The job that has the work slot of its object, as far as a plan depends on it."""
+    """The facts that a plan needs about the job that has its object's work slot. Only one job at a time has it."""
 
     task: Task
     key: str
@@ -83,7 +83,7 @@ class SlotHolder:
 
 @attrs.frozen
 class PlanApply:
-    """An apply of exactly `manifest`."""
+    """A plan to apply exactly `manifest`."""
 
     manifest: Manifest = attrs.field(repr=False)
     uid: str
@@ -91,7 +91,7 @@ class PlanApply:
 
 @attrs.frozen
 class PlanDelete:
-    """A delete of the object with this uid."""
+    """A plan to delete the object with this uid."""
 
     uid: str
     generation: int
@@ -99,26 +99,26 @@ class PlanDelete:
 
 @attrs.frozen
 class PlanRotate:
-    """A request for a new credential."""
+    """A plan to request a new credential."""
 
 
 @attrs.frozen
 class WaitDeleted:
-    """The plan to wait: the object of this uid is being deleted; apply when it is gone."""
+    """A plan to wait until the object with this uid, which is being deleted, is gone, and then to apply."""
 
     uid: str
 
 
 @attrs.frozen
 class AlreadyApplied:
-    """The plan if the write has happened already: `live` contains it."""
+    """The plan if the write has already happened. `live` contains it."""
 
     live: Manifest = attrs.field(repr=False)
 
 
 @attrs.frozen
 class FinishJob:
-    """The plan to end the job. `had_effect` if its effect happened, or may have: it must not happen again."""
+    """A plan to end the job. `had_effect` says that its effect happened, or may have, and must not be repeated."""
 
     result: JobResult
     had_effect: bool = False
@@ -126,7 +126,9 @@ class FinishJob:
 
 @attrs.frozen
 class WaitForManagedNamespace:
-    """The plan to wait for the namespace: the Operation may exist unread and may still start (PULL-3)."""
+    """A plan to wait until the namespace is managed. The Operation may exist there unread and may still
+    start (PULL-3).
+    """
 
 
 Plan: TypeAlias = (
@@ -135,7 +137,7 @@ Plan: TypeAlias = (
 
 
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
-    """Return what the job does next. Pure and total."""
+    """Return the next action of the job that has the work slot. Never raises."""
     if holder.intent is None and _is_replay(holder, seen):
         return FinishJob(_replayed(holder, seen))
     if (closed := namespace_refusal(holder.task, seen.namespace)) is not None:
@@ -236,10 +238,10 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """Return `manifest` with its job's annotations, our finalizer, the live uid and resourceVersion (REC-6, RUN-4).
+    """Return `manifest` with its job's annotations, our finalizer, and the live uid and resourceVersion (REC-6, RUN-4).
 
-    A job whose key gives no generation keeps the object's: leaving it out would remove it, and with it the protection
-    against older jobs.
+    If the job's key has no generation, the object's recorded generation is kept. Without it the object would lose its
+    protection against older jobs.
     """
     stamped_generation = generation if generation is not None else applied_generation(live)
     marks = {labels.IDEMPOTENCY_KEY: key} | (
@@ -264,13 +266,13 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that we recorded on `live`; None if there is none or it is malformed."""
+    """Return the control plane's generation that we recorded on `live`; None if it is missing or malformed."""
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
-    """Return the key of the job that wrote `live` last, if we wrote it."""
+    """Return the idempotency key of the job that last wrote `live`; None if we did not write it."""
     return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 

@@ -45,7 +45,7 @@ class JobOutcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reasons of job results that the agent determines itself. Other results copy the reason of a condition."""
+    """The reasons of job results that the agent itself determines. Other results copy the reason of a condition."""
 
     INVALID_JOB = "InvalidJob"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"
@@ -70,7 +70,7 @@ class Reason(StrEnum):
 
 @attrs.frozen
 class JobResult:
-    """The end of a job. `error` is `<Reason>: <message>`, redacted and shortened; empty for a plain success."""
+    """The result of a job. `error` is `<Reason>: <message>`, redacted and shortened; empty for a plain success."""
 
     outcome: JobOutcome
     error: str = ""
@@ -102,10 +102,9 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """Return how the job that applied `generation` of `live` ended, or None while it is open.
+    """Return the result of the job that applied `generation` of `live`; None while it is open.
 
-    `before` is the status that the job found, None if there was none. A status that another manager edited proves
-    nothing.
+    `before` is the status that the job found, None if there was none. A status that another manager edited is ignored.
     """
     if OWN_STATUS.holder(live) is not None:
         return None

@@ -31,7 +31,7 @@ Admission = Callable[[Manifest], Iterable[Problem]]
 
 @attrs.frozen
 class JobScope:
-    """The cluster that the jobs are for, the rules by which they are judged, and the keys for their payloads."""
+    """The cluster for which jobs are accepted, the rules that judge them, and the keys for their payloads."""
 
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
@@ -39,13 +39,16 @@ class JobScope:
 
     @property
     def cluster_label(self) -> str:
-        """The cluster's id as it is in an object's label (RES-5)."""
+        """The cluster's id as it is written into an object's label (RES-5)."""
         return bounded_name(self.cluster_id)
 
 
 @attrs.frozen
 class ApplyTask:
-    """A manifest to apply at `ref`: whole, labelled, without uid and our annotations; `path` is its place in a job."""
+    """A manifest to apply at `ref`, complete and labelled, but without a uid and our annotations.
+
+    `path` is its place in the job.
+    """
 
     ref: ObjectRef
     manifest: Manifest = attrs.field(repr=False)
@@ -58,7 +61,7 @@ class ApplyTask:
 
     @property
     def target(self) -> ObjectRef | None:
-        """The application that an Operation acts on; None for any other kind."""
+        """The application on which an Operation acts; None for any other kind."""
         name = get_path(self.manifest, "spec", "targetRef", "name")
         if self.ref.kind != own_kinds.OPERATION or not isinstance(name, str):
             return None
@@ -67,7 +70,7 @@ class ApplyTask:
 
 @attrs.frozen
 class DeleteTask:
-    """An object to delete."""
+    """A task to delete an object."""
 
     ref: ObjectRef
 
@@ -79,7 +82,7 @@ class DeleteTask:
 
 @attrs.frozen
 class RotateTask:
-    """A new credential to request."""
+    """A task to request a new credential."""
 
     ref: None = None
 
@@ -88,7 +91,10 @@ Task = ApplyTask | DeleteTask | RotateTask
 
 
 def admit(job: Job, scope: JobScope) -> Task | JobResult:
-    """Return the task of `job`, or a refusal: NotPermitted if it is out of scope, ValidationFailed if it is invalid."""
+    """Return the task of `job`, or a refusal.
+
+    The refusal is NotPermitted if the job is outside this cluster's scope, and ValidationFailed if it is invalid.
+    """
     match job.request:
         case RotateRequest():
             return RotateTask()
@@ -183,7 +189,7 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
 
 
 def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | None:
-    """Return a refusal if the namespace is not managed; a namespace that does not exist has no gate (RES-5)."""
+    """Return a refusal if the namespace exists but is not managed (RES-5); None otherwise."""
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_managed(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
@@ -192,7 +198,7 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
-    """Return why the task may not touch the existing object, or None if it may."""
+    """Return a refusal if the task may not change the existing object; None if it may."""
     match task:
         case RotateTask():
             return None

@@ -25,7 +25,9 @@ from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_jo
 
 
 class JobStage(StrEnum):
-    """The stage of a job: the answer that it waits for. The values appear in log messages, so they do not change."""
+    """The stage of a job, named by the answer for which it waits. The values appear in log messages and do
+    not change.
+    """
 
     RECORDING = "recording"  # the job store: the record is written before the ack
     ACKING = "acking"  # the control plane: the job is ours before it has an effect
@@ -48,7 +50,7 @@ ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 @attrs.frozen
 class AppliedRef:
-    """The object of the job's effect. `generation` is `metadata.generation` after it."""
+    """The object on which the job had its effect. `generation` is its `metadata.generation` afterwards."""
 
     ref: ObjectRef
     uid: str
@@ -57,11 +59,11 @@ class AppliedRef:
 
 @attrs.frozen
 class JobState:
-    """A job between offer and closed record. `retry` says when a failed step is tried again.
+    """The state of a job from its offer until its record is closed. `retry` says when a failed step is tried again.
 
-    `refusals` counts how often a right was missing for it. `missed_tombstones` were created during an inspection, which
-    may not have seen them. `status_before` is the status that the job found when it wrote. `result_once_cancelled` is
-    how the job ends as soon as its Operation, which has not started, is cancelled.
+    `refusals` counts how often a right was missing. `missed_tombstones` were created during an inspection, which may
+    not have seen them. `status_before` is the status that the job found when it wrote. `result_once_cancelled` is how
+    the job ends once its Operation, which has not started, is cancelled.
     """
 
     id: str
@@ -90,27 +92,27 @@ class JobState:
 
     @property
     def ref(self) -> ObjectRef | None:
-        """The object that the job is about; None for a job about no object."""
+        """The object that the job concerns; None for a job that concerns no object."""
         return None if self.task is None else self.task.ref
 
     @property
     def generation(self) -> int | None:
-        """The control plane's generation in the key, for the job's own object."""
+        """The control plane's generation in the idempotency key, if the key names the job's own object."""
         return None if self.ref is None else generation_in(self.key, self.ref)
 
     @property
     def target(self) -> ObjectRef | None:
-        """The application that the job's Operation acts on; None for every other job."""
+        """The application on which the job's Operation acts; None for every other job."""
         return self.task.target if isinstance(self.task, ApplyTask) else None
 
     @property
     def has_ended(self) -> bool:
-        """True if the verdict is final."""
+        """True if the job's result is final."""
         return self.stage in ENDED
 
 
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
-    """Return the state of a job just offered; BadJob only for one without an id, which cannot be answered."""
+    """Return the state of a job that was just offered. A job without an id is a BadJob, as it cannot be answered."""
     return _accept(raw, arrival, scope, opened)
 
 
@@ -152,12 +154,12 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """Return a job reduced to id and key, to be answered only, since its payload may be too large to record."""
+    """Return a job reduced to id and key. It serves only to answer a job whose payload may be too large to record."""
     return {"id": job_id, "idempotencyKey": key}
 
 
 def record_of(job: JobState) -> JobRecord:
-    """Return the durable form: the raw job, and its progress."""
+    """Return the job as it is stored: the raw job, and its progress."""
     state: dict[str, Any] = {}
     if job.intent is not None:
         details = {"had": job.intent.happened, "generation": job.intent.generation}
@@ -174,9 +176,10 @@ def _as_record(result: JobResult) -> dict[str, str]:
 
 
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
-    """Return the job after a restart: the ack is repeated, and everything later is determined from the cluster.
+    """Return the state of a recorded job after a restart.
 
-    A job that was begun is not judged again by rules that may have changed since.
+    The ack is repeated, and all later progress is determined from the cluster. A job that had begun is not judged again
+    by rules that may have changed.
     """
     intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
@@ -226,9 +229,9 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """Return the tombstone that must outlive the record; None for a job without effect, which may be requested again.
+    """Return the tombstone to store for the job; None for a job without effect, which may be requested again.
 
-    A delete that found no object succeeded too: requested again, it must not delete a later object of that name
+    A delete that found no object gets one too: if it were repeated, it could delete a later object of that name
     (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""

@@ -70,10 +70,10 @@ _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
 
 @attrs.frozen
 class JobStepContext:
-    """The context of a transition in addition to the job: its scope, and the time on both clocks (PULL-12).
+    """The input of a step in addition to the job: its scope, and the time on both clocks (PULL-12).
 
-    `expiry_now` is the time by which a job has expired: the later of the two where signatures are required, since the
-    header that shows the control plane's clock is not signed.
+    Where signatures are required, `expiry_now` is the later of the two clocks, because the header that shows the
+    control plane's clock is not signed.
     """
 
     scope: JobScope
@@ -91,12 +91,12 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
-    """Return the job after a successful step, with no retry pending."""
+    """Return the job after a successful step, without a pending retry."""
     return attrs.evolve(job, retry=Retry(), **changes)
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Retry an unanswered step later. It is logged once, however many tries follow."""
+    """Return the step that repeats an unanswered step later. Only the first of several retries is logged."""
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
@@ -109,13 +109,13 @@ def _jitter(job_id: str, failures: int) -> float:
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Post `body` as the job's status, unless it equals the last one."""
+    """Return the step that posts `body` as the job's status, unless it equals the last one."""
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """Return the reference to the object of an effect; None for a job about no object."""
+    """Return the reference to the object of an effect; None for a job that concerns no object."""
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 
@@ -126,7 +126,7 @@ def generation(live: Manifest) -> int:
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """End the job with a final verdict: answer the control plane."""
+    """Return the step that ends the job with a final result, which is sent to the control plane."""
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
@@ -134,19 +134,19 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """End the job because another job's effect replaced the state that it waits for."""
+    """Return the step that ends the job because another job's effect replaced the state for which it waits."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
     return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """Return the effect that removes the record, and leaves a tombstone if one is needed."""
+    """Return the effect that removes the job's record, and stores a tombstone if one is needed."""
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 
 def timeout(job: JobState) -> JobResult:
-    """Return the result of a job that did not settle in time, with the reason that its object reports."""
+    """Return the result of a job that did not settle in time. It has the reason that the object reports."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

@@ -25,7 +25,7 @@ LONGEST_KEY: Final = 1024
 
 
 class JobKind(StrEnum):
-    """The kind of request that a job makes."""
+    """The kinds of request that a job can make."""
 
     APPLY = "apply"
     DELETE = "delete"
@@ -33,7 +33,7 @@ class JobKind(StrEnum):
 
 
 class IntentName(StrEnum):
-    """The intents of PULL-1."""
+    """The names of intents, as defined in PULL-1."""
 
     ENSURE_APPLICATION_INSTANCE = "ensure-application-instance"
     REQUEST_OPERATION = "request-operation"
@@ -43,7 +43,7 @@ class IntentName(StrEnum):
 
 @attrs.frozen
 class ApplyRequest:
-    """A full manifest to apply. `path` is its place in the job; `expected` the kind that its intent implies."""
+    """A whole manifest to apply. `path` is its place in the job; `expected` is the kind that its intent implies."""
 
     manifest: Manifest = attrs.field(repr=False)
     path: str
@@ -70,7 +70,7 @@ JobRequest: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
 
 @attrs.frozen
 class Job:
-    """A job that can be read. Times are aware UTC; nothing in it has been judged yet (see `scope`)."""
+    """A job that could be parsed. Times are aware UTC. It has not been checked against any rule yet (see `scope`)."""
 
     id: str
     request: JobRequest
@@ -81,7 +81,7 @@ class Job:
 
 @attrs.frozen
 class BadJob:
-    """A job that cannot be read. `id` is empty if it has none that could be answered."""
+    """A job that could not be parsed. `id` is empty if there is none by which it could be answered."""
 
     id: str
     problems: tuple[Problem, ...]
@@ -92,9 +92,9 @@ class BadJob:
 
 
 def job_id_of(raw: Any) -> str:
-    """Return the id under which `raw` can be answered, or an empty text.
+    """Return the id by which `raw` can be answered; empty if there is none.
 
-    An integer counts: databases number their rows.
+    An integer is accepted, because databases number their rows.
     """
     fields = raw.fields if isinstance(raw, OversizedJob) else raw
     job_id = fields.get("id") if isinstance(fields, Mapping) else None
@@ -108,7 +108,7 @@ def job_id_of(raw: Any) -> str:
 
 
 def parse_job(raw: Any) -> Job | BadJob:
-    """Return `raw` as a job, or everything that is wrong with it, sorted by path."""
+    """Return `raw` as a job, or a BadJob with all its problems, sorted by path."""
     if isinstance(raw, OversizedJob):
         return BadJob(job_id_of(raw), (Problem("", raw.reason),))
     if not isinstance(raw, Mapping):

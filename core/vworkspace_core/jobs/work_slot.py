@@ -38,13 +38,13 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Give the job the work slot of its object; the next step inspects the object."""
+    """Give the job the work slot of its object, which only one job at a time has, and inspect the object."""
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Plan from the inspection, and take the first step of the plan."""
+    """Make a plan from the inspection, and return its first step."""
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
@@ -95,7 +95,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the effect whose intent was recorded."""
+    """Return the step that performs the effect whose intent was recorded."""
     if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
@@ -109,10 +109,10 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 
 
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Record a successful apply before anything else is done about the object.
+    """Return the step that records a successful apply before anything else is done with the object.
 
-    Otherwise a process that starts after a crash could not distinguish a lost write from one whose object was deleted
-    or changed since, and would repeat the effect (PULL-4).
+    Without this record, a process that starts after a crash could not distinguish a lost write from one whose object
+    was deleted or changed later. It would repeat the effect (PULL-4).
     """
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
@@ -137,7 +137,10 @@ def _is_ours(conflict: FieldConflict) -> bool:
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Handle fields that other managers hold: nothing is forced, and the result names managers and fields (REC-8)."""
+    """Return the step after an apply met fields that other managers hold (REC-8).
+
+    The job ends, and its result names the managers and fields. Only a conflict with our own older entry is forced.
+    """
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:
         # Exactly the judged copy is written: nothing else can be taken by force (REC-6).

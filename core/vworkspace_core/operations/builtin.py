@@ -11,7 +11,7 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 
 
 def template_name(of: OperationType, engine: str) -> str:
-    """Return the name of an engine's own template for a type: `runCommand.job`."""
+    """Return the name of the built-in template of an engine for an Operation type, such as `runCommand.job`."""
     return f"{of[0].lower()}{of[1:]}.{engine}"
 
 
@@ -36,15 +36,15 @@ BUILTIN_TEMPLATES: Final = tuple(
 
 @cache
 def builtin_templates() -> Templates:
-    """Return the built-in templates; checking their schemas takes a while, so they are loaded once."""
+    """Return the built-in templates. They are loaded only once, because checking their schemas takes a while."""
     return Templates().adding(BUILTIN_TEMPLATES)
 
 
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
     """Return a schema of the parameters that the engine of `template` needs, whatever the template itself requires.
 
-    It is that of the engine's built-in template, except that keys unknown to the engine are allowed. For an engine that
-    was added as code nothing is known: its templates have to require what it reads.
+    It is the schema of the engine's built-in template, but unknown keys are allowed. It is empty for an engine that was
+    added in code; templates for such an engine must require the parameters that it reads.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

@@ -39,7 +39,7 @@ _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """The reason why a claim is invalid. The text is all that is ever reported about it."""
+    """The reason why an approval claim is invalid. Nothing else about the claim is reported."""
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -55,17 +55,20 @@ class Flaw(Enum):
 
 
 def are_lowered(required: frozenset[str]) -> bool:
-    """Report whether a setting demands less of claims than is safe: one without `ns` and `params` can be reused."""
+    """Report whether a setting requires less of approval claims than is safe.
+
+    A claim that is not bound to `ns` (namespace) and `params` (parameters) can be reused for another Operation.
+    """
     return not required >= DEFAULT_BINDINGS
 
 
 @attrs.frozen
 class Claims:
-    """The data that claims are checked with. `secret` is never shown.
+    """The data by which approval claims are checked. `secret` is never shown.
 
-    `skew` is how far the control plane's clock is ahead of ours, by an unsigned header: a claim has expired as soon as
-    either clock says so (PULL-12). `ledger` holds the used approvals; None if uses are not recorded, as in `plan`.
-    `trouble` says why a used approval could not be recorded.
+    `skew` is how far the control plane's clock is ahead of ours, taken from an unsigned header: a claim expires as soon
+    as either clock has passed its expiry (PULL-12). `ledger` holds the used approvals; it is None if uses are not
+    recorded, as in `plan`. `trouble` says why a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -81,13 +84,16 @@ class Claims:
         return judged if isinstance(judged, Flaw) else None
 
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
-        """Return the approval that the Operation's claim uses up when the run starts; None without a valid claim."""
+        """Return the use of the Operation's approval that must be recorded when the run starts.
+
+        Return None without a valid claim.
+        """
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
         return None if isinstance(judged, Flaw) else judged
 
     def is_recorded(self, redemption: Redemption) -> bool:
-        """Report whether the ledger has the approval for this Operation, so that the run may start."""
+        """Report whether the ledger has the approval as used by this Operation, so that the run may start."""
         return self.used_approvals is None or self.used_approvals.holder_of(redemption.rid) == redemption.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Redemption:
@@ -167,11 +173,11 @@ def _moment(value: Any) -> datetime | None:
 
 
 def parameters_digest(parameters: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 in hex of the parameters as canonical JSON; absent parameters count as an empty object."""
+    """Return the SHA-256 (hex) of the parameters as canonical JSON. Absent parameters count as an empty object."""
     return hashlib.sha256(canonical_json(parameters or {})).hexdigest()
 
 
 def approval_claim(payload: Mapping[str, Any], secret: bytes) -> str:
-    """Return a claim with this payload, signed with `secret`, in the form that the control plane issues."""
+    """Return a claim with this payload, signed with `secret`, in the format that the control plane issues."""
     middle = base64.urlsafe_b64encode(canonical_json({"v": _VERSION, **payload})).rstrip(b"=").decode()
     return f"{_PREFIX}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"

@@ -27,17 +27,17 @@ EXCLUDES: Final = {
 
 
 def conflicting(kind: OperationType, other: OperationType) -> bool:
-    """Report whether the two may not run at the same time."""
+    """Report whether Operations of the two types may not run at the same time."""
     return other in EXCLUDES[kind] or kind in EXCLUDES[other]
 
 
 def order_of(operation: Operation) -> tuple[str, str]:
-    """Return the sort key: creation time, then uid. Creation times of one API server sort as text."""
+    """Return the sort key of an Operation: creation time, then uid. Creation times of one API server sort as text."""
     return (operation.metadata.creation_timestamp, operation.metadata.uid)
 
 
 def is_running(operation: Operation) -> bool:
-    """Report whether an Operation is active now, which a scheduled one is not between two syncs."""
+    """Report whether an Operation is active now. A scheduled one is not active between two runs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = _condition(operation, Type.RUNNING)
@@ -45,15 +45,15 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Report whether an Operation runs, and whether it would run: with its order this decides which one is next."""
+    """Return whether an Operation runs, and whether it would run. With `order_of` this decides which one is next."""
     return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
-    """Return the operation that `operation` has to wait for, if there is one.
+    """Return the Operation for which `operation` has to wait; None if there is none.
 
-    `siblings` are the other operations on the same target that this operator acts on. A running one goes before waiting
-    ones, and the earliest before the others.
+    `siblings` are the other Operations on the same target for which this operator is responsible. A running one goes
+    before waiting ones, and an earlier one before later ones.
     """
     mine = operation.metadata.uid
     others = [

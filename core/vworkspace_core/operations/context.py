@@ -31,10 +31,10 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 class OperationObserved(Snapshot):
     """The snapshot for a decision about an Operation.
 
-    `objects` holds the target, the engine object by its name, and the objects that the engine's `looks_up` names.
-    `siblings` are the other managed Operations of this cluster on the same target. `missing_places` are namespaces
-    other than the Operation's own that were looked up and do not exist. `claims` is the data that claims are checked
-    with throughout a pass, with the approval that it has used; None before.
+    `objects` holds the target, the engine object, and the objects that the engine's `looks_up` names. `siblings` are
+    the other Operations on the same target. `missing_places` are namespaces that were looked up and do not exist,
+    except the Operation's own. `claims` is the data by which claims are checked throughout a pass, including the
+    approval that it has used; None before.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -44,7 +44,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """All other input: settings, the time, the data that claims are checked with, templates and engines."""
+    """The input that is not observed: settings, time, data for checking claims, templates and engines."""
 
     settings: OperationSettings
     now: datetime
@@ -58,7 +58,7 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return the input of an engine. If its own namespace does not exist, its kinds count as missing."""
+        """Return the input of an engine. If the engine's namespace does not exist, its kinds count as missing."""
         missing, engine = observed.missing_kinds, self.engines.get(template.engine)
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
             missing |= frozenset(engine.made_kinds)
@@ -68,7 +68,7 @@ class OperationContext:
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
     """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
 
-    Once the run has ended or its object is known, only the engine object is read.
+    Once the run has ended or its engine object is known, only that object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     if known is not None and (recorded := _recorded_kind(known, context)):
@@ -93,7 +93,7 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
-    """Yield the Operations on `target` that this operator acts on; it does not act on unreadable ones."""
+    """Yield the Operations on `target` for which this operator is responsible. Malformed ones are left out."""
     for manifest in manifests:
         try:
             operation = read_operation(manifest)
@@ -105,7 +105,7 @@ def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: 
 
 
 def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
-    """Yield the other Operations on the same target that this operator acts on."""
+    """Yield the other Operations on the same target for which this operator is responsible."""
     for other in operations_on(target_ref(operation), manifests, context.settings.cluster_id):
         if other.metadata.uid != operation.metadata.uid:
             yield other
@@ -114,10 +114,11 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
 async def observe_operation_live(
     api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
 ) -> OperationObserved:
-    """Read everything that a decision about `operation` needs. Raises what `KubeApi.get` and `list` raise.
+    """Read everything that a decision about `operation` needs from the API server, without a cache.
 
-    Nothing is read of a kind that is `not_served`, or in a missing namespace: an API server checks the right first, and
-    an administrator should not have to grant one for something that is not installed.
+    Raises the errors of `KubeApi.get` and `KubeApi.list`. Kinds in `not_served` and missing namespaces are not read: an
+    API server checks rights first, and administrators should not need to grant a right for something that is not
+    installed.
     """
     meta = operation.metadata
     reading = LiveReads(api, missing=set(not_served))

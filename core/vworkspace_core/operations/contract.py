@@ -28,7 +28,7 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class Listing:
-    """Objects to list by a selector, at most `limit` of them."""
+    """A request to list objects by a selector, at most `limit` of them."""
 
     kind: Kind
     namespace: str
@@ -54,10 +54,11 @@ OBJECT_UID: Final = "(uid of the engine object)"
 
 @attrs.frozen
 class Row:
-    """One line of an engine's table: the meaning of one downstream phase. The documentation is printed from these.
+    """One row of an engine's table: the meaning of one phase of the engine object. The documentation is made from
+    these.
 
-    `sample` is the state of an object in that phase, as a merge patch of the object as it was created; the last field
-    holds the other objects that must exist then. Documentation and tests pass them all to `observe`.
+    `sample` is the status of an object in that phase, as a merge patch of the created object. The last field holds
+    other objects that must exist then. Documentation and tests pass all of them to `observe`.
     """
 
     phase: str
@@ -71,19 +72,21 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row of a kind that names its phase in `status.phase`; `status` are its other fields then."""
+    """Return the row for a phase of a kind that reports it in `status.phase`. `status` are other fields of
+    the sample.
+    """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of a phase; for an unknown phase, or one that is no text, the row of the phase `unknown`."""
+    """Return the row of a phase. If the phase is unknown or not a text, return the row of the phase `unknown`."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
 
 def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
-    """Return the readiness rule of a kind with these `phase_row`s; an unknown phase counts as progress."""
+    """Return the readiness rule of a kind with these `phase_row`s. An unknown phase counts as progress."""
     by_phase = {row.phase: row for row in rows}
 
     def rule(manifest: Manifest) -> Readiness:
@@ -104,11 +107,11 @@ def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
 
 @attrs.frozen
 class EngineStatus:
-    """The meaning of the engine object's status.
+    """The state of a run, as an engine reads it from its engine object.
 
-    `degraded` describes a partial success, `blocked` why a running engine waits for a person (AwaitingResume), and
-    `last_run` the result of a recurring operation's last run. `requeue_after` is in seconds, for a state that no watch
-    would report. Outputs are names and numbers that people need.
+    `degraded` describes a partial success. `blocked` is why a running engine waits for a person (AwaitingResume).
+    `last_run` is the result of a recurring Operation's last run. `requeue_after` is in seconds, for a state that no
+    watch would report. `outputs` are names and numbers for people.
     """
 
     phase: Progress
@@ -124,7 +127,7 @@ class EngineStatus:
 
 @attrs.frozen
 class EngineObject:
-    """An object with its kind, to be created once to start an engine."""
+    """An object with its kind. Creating it once starts the engine's run."""
 
     kind: Kind
     manifest: Manifest
@@ -137,7 +140,7 @@ class EngineObject:
 
 @attrs.frozen
 class EngineRefusal:
-    """The reason why an engine refuses an operation: Accepted=False, or Blocked if it only has to wait."""
+    """The reason why an engine refuses an Operation. It becomes Accepted=False, or Blocked if waiting may help."""
 
     reason: OperationReason
     message: str
@@ -145,15 +148,16 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Refuse to parse YAML: the default without a parser. Raises ValueError."""
+    """Raise ValueError, as the default for a context without a YAML parser."""
     raise ValueError("no YAML parser is configured")
 
 
 @attrs.frozen
 class EngineContext:
-    """The input of an engine in addition to the operation and its target.
+    """The input of an engine in addition to the Operation and its target.
 
-    `parse_yaml` is a pure function from text to JSON-like data that raises ValueError; the core has no parser.
+    `parse_yaml` turns text into JSON-like data and raises ValueError. It is passed in because the core has no YAML
+    parser.
     """
 
     settings: OperationSettings
@@ -164,7 +168,7 @@ class EngineContext:
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return the result of `find`, which is called at most once per decision, as it may be costly."""
+        """Return the result of `find`, which may be costly and is called at most once per decision and `name`."""
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]
@@ -174,17 +178,17 @@ OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for `Engine.kinds`, for an engine that creates the same kinds for every type of Operation."""
+    """Return a function for `Engine.kinds` of an engine that creates the same kinds for every Operation type."""
     return lambda _operation: kinds
 
 
 def is_backup(operation: Operation) -> bool:
-    """Report whether an Operation is a Backup, for engines that also do Restores."""
+    """Report whether an Operation is a Backup, for engines that do Backups and Restores."""
     return operation.spec.type is OperationType.BACKUP
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for `Engine.kinds`, for an engine with one kind for backups and one for restores."""
+    """Return a function for `Engine.kinds` of an engine with one kind for Backups and one for Restores."""
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
@@ -192,8 +196,9 @@ def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind,
 class EngineController:
     """The controller in the cluster that does an engine's work.
 
-    The engine is usable while the CRDs of all `definitions` are served. `check` also asks for those of `read_later`,
-    which the engine reads from time to time and no informer watches. `install` names the project, and where to get it.
+    The engine is usable while the CRDs of all `definitions` are served. The command `check` also requires those of
+    `read_later`, which the engine reads occasionally and no informer watches. `install` names the project, and where to
+    get it.
     """
 
     name: str
@@ -206,7 +211,7 @@ class EngineController:
 class EngineTemplate:
     """A template that comes with an engine: its type, the schema of its parameters, and its preconditions.
 
-    Documentation and tests use the `example`, which are valid parameters, and the changes of them that are `refused`.
+    `example` are valid parameters, and `refused` are changes that make them invalid. Documentation and tests use both.
     """
 
     type: OperationType
@@ -219,7 +224,7 @@ class EngineTemplate:
 
 @attrs.frozen
 class DemoOperation:
-    """The Operation with which the demo shows an engine."""
+    """The Operation by which the demo presents an engine."""
 
     name: str
     type: OperationType
@@ -320,12 +325,12 @@ class Engine:
 
     @cached_property
     def made_kinds(self) -> tuple[Kind, ...]:
-        """The kinds that it creates, for any type of Operation."""
+        """The kinds that the engine creates, for all Operation types."""
         specs = (OperationSpec(TargetRef(name=""), kind, EngineName.JOB) for kind in OperationType)
         return tuple(dict.fromkeys(kind for spec in specs for kind in self.kinds(Operation(ObjectMeta(""), spec))))
 
     def place(self, operation: Operation, settings: OperationSettings) -> str:
-        """Return the namespace of its object for an Operation (OPS-6, OPS-7)."""
+        """Return the namespace of the engine object for an Operation (OPS-6, OPS-7)."""
         return operation.metadata.namespace if self.namespace is None else self.namespace(settings)
 
     @property

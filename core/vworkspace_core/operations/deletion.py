@@ -26,7 +26,9 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Release the engine object of an ended Operation, and delete it if the run was stopped."""
+    """Return the decision that releases the engine object of an ended Operation, and deletes it if the run
+    was stopped.
+    """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
     decision = Decision(
@@ -53,7 +55,7 @@ def _was_stopped(operation: Operation) -> bool:
 
 
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Decide the next step of an Operation that is being deleted and carries our finalizer."""
+    """Return the next step for an Operation that is being deleted and has our finalizer."""
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):

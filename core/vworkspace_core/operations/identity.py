@@ -23,12 +23,12 @@ from vworkspace_core.operations.contract import EngineContext, Objects
 
 
 def name_of(operation: Operation) -> str:
-    """Return the name of the one engine object of this incarnation of the Operation."""
+    """Return the name of the engine object of this Operation. A re-created Operation gets another name."""
     return engine_object_name(operation.metadata.name, operation.metadata.uid)
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Return the message that the name of the engine object is taken by an object of another origin."""
+    """Return the message that another object already has the name of the engine object."""
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"
@@ -49,7 +49,10 @@ def engine_manifest(
     namespace: str | None = None,
     holds_data: bool = False,
 ) -> dict[str, Any]:
-    """Return a manifest with type and metadata; an object with data, or in another namespace, has no owner."""
+    """Return a manifest with type and metadata for an engine object.
+
+    An object that holds data, or is in another namespace, has no owner reference.
+    """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
     manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
@@ -70,7 +73,7 @@ def engine_manifest(
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether this incarnation of the Operation made the object: by its labels, and by its uid once known."""
+    """Report whether this Operation created the object, by its labels, and by its uid once that is recorded."""
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
@@ -84,8 +87,8 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
     """Report whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
 
     Labels alone could be forged by any account that may create that kind. The operator's own create is recognized by
-    its field manager, by the finalizer that stays until the uid is recorded, and by its time: none is older than its
-    Operation.
+    its field manager, by the finalizer that stays until the uid is recorded, and by a creation time after the
+    Operation's.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")
@@ -103,7 +106,7 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers, if it exists and was created for this Operation."""
+    """Return the engine object to which the status refers; None unless it exists and was created for this Operation."""
     known = operation.status.engine_ref
     if known is None:
         return None
@@ -115,7 +118,7 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
 
 
 def parameters_of(operation: Operation) -> Mapping[str, Any]:
-    """Return the parameters, {} if there are none."""
+    """Return the Operation's parameters; {} if there are none."""
     return operation.spec.parameters or {}
 
 
@@ -125,7 +128,7 @@ def target_ref(operation: Operation) -> ObjectRef:
 
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
-    """Return the target, None if it does not exist or cannot be read."""
+    """Return the target; None if it does not exist or cannot be read."""
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None

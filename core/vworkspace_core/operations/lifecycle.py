@@ -32,7 +32,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run ends whatever the engine reports; None if only cancellation ends it (OPS-10, OPS-12)."""
+    """Return when the run is ended regardless of the engine; None if only cancellation ends it (OPS-10, OPS-12)."""
     if operation.status.started_at is None:
         return None
     seconds = operation.spec.timeout_seconds
@@ -45,13 +45,13 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
 
 
 def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
-    """Report whether the deadline has passed."""
+    """Report whether the Operation's deadline has passed."""
     deadline = deadline_of(operation, engine, context)
     return deadline is not None and context.now >= deadline
 
 
 def engine_ref_of(engine_object: EngineObject, uid: str = "") -> EngineRef:
-    """Return the engine object as the status names it; without uid it is the intent to create it."""
+    """Return the reference to the engine object for the status. Without a uid it only announces the create."""
     ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
 
@@ -59,7 +59,7 @@ def engine_ref_of(engine_object: EngineObject, uid: str = "") -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """Return the status of the start: all preconditions hold, and the intent is recorded before the create."""
+    """Return the status at the start, when all preconditions hold. It announces the create of the engine object."""
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
@@ -72,7 +72,7 @@ def started_status(
 
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
-    """Return the status of a run that continues, as its engine reports it. `message` replaces the engine's."""
+    """Return the status of a run that continues as its engine reports. `message` replaces the engine's message."""
     wanted_status = _updated_status(operation, status)
     text = message or status.message
     blocked = DesiredCondition(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
@@ -84,7 +84,7 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
-    """Return the status of a started run that cannot continue until the named obstacle is gone."""
+    """Return the status of a started run that cannot continue because of the given obstacle."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
     return attrs.evolve(
         progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
@@ -94,7 +94,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return the status, with the missing right if that is why a write was refused."""
+    """Return the status, with Blocked if one of the writes was refused for a missing right."""
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -143,7 +143,10 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Remove our finalizer from the engine object once the status has its uid: from then on it may be deleted."""
+    """Return the patch that removes our finalizer from the engine object once the status has recorded its uid.
+
+    From then on the object may be deleted.
+    """
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
     if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
@@ -155,10 +158,10 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Delete the engine object, unless that was requested already or was refused in this pass.
+    """Return the delete of the engine object, unless it was already requested or was refused in this pass.
 
-    It deletes exactly the version that was read: one that finished meanwhile is judged again first. `unlocking` says
-    that a patch of ours comes before, which changes the version.
+    Only the version that was read is deleted, so that a run that finishes in the meantime is judged first. `unlocking`
+    says that a patch of ours comes before, which changes the version.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:
@@ -178,8 +181,9 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return the status and requeue after a refused create: a final failure, an obstacle, or a transient error
-    (REC-13).
+    """Return the status and requeue after a refused create (REC-13).
+
+    The status is failed, blocked, or still running with a message that the create is retried.
     """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}

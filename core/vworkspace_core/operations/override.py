@@ -22,7 +22,7 @@ def release_request(
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
     """Return the values of `InstanceObserved.override` and `.withdrawn` for the target's reconcile.
 
-    `operations` are those on this target that the operator is responsible for, of any engine.
+    `operations` are all those on this target for which the operator is responsible, whatever their engine.
     """
     of_helm = [
         operation

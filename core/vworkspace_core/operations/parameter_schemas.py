@@ -80,12 +80,12 @@ ACCESS_MODES: Final[ParameterSchema] = {
 
 
 def list_schema(items: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """Return the schema of a list of such items."""
+    """Return the schema of a list of at most `most` such items."""
     return {"type": "array", "items": items, "maxItems": most}
 
 
 def mapped(keys: ParameterSchema, values: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """Return the schema of a map of such keys to such values."""
+    """Return the schema of a map from such keys to such values, with at most `most` entries."""
     return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
 
 

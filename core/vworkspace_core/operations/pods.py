@@ -42,7 +42,9 @@ _MOST_TIMES: Final = 10
 
 
 def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> tuple[Problem, ...]:
-    """Return why a Job with that spec may not start: its pods, their account and images, their number."""
+    """Return why a Job with that spec may not start. Its pods, their account and images, and their number
+    are checked.
+    """
     return tuple(islice(_job_problems(spec, settings, path), MOST_PROBLEMS))
 
 
@@ -65,7 +67,7 @@ def _is_number(value: Any, most: int) -> bool:
 
 
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield the problem if pods may not run under that service account; no account means the runner."""
+    """Yield a problem if pods may not run under that service account. No account means the runner's."""
     if account in (None, "", RUNNER):
         return
     if not isinstance(account, str):
@@ -79,7 +81,7 @@ def account_problem(account: Any, settings: OperationSettings, path: str) -> Ite
 
 
 def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield the problem if pods may not run that image."""
+    """Yield a problem if pods may not run that image."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
     elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):
@@ -87,7 +89,7 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
 
 
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
-    """Yield what the restricted profile does not allow in a pod's spec, and what would choose its node."""
+    """Yield what violates the restricted Pod Security profile in a pod's spec, and what would choose its node."""
     if not isinstance(pod, Mapping):
         yield Problem(path, "must be an object")
         return

@@ -39,7 +39,10 @@ from vworkspace_core.operations.used_approvals import Redemption
 
 @attrs.frozen
 class UnmetPrecondition:
-    """The obstacle that keeps an Operation from starting. `accepted` is the condition Accepted; None for unknown."""
+    """The obstacle that keeps an Operation from starting.
+
+    `accepted` is the status of the condition Accepted; None if it is unknown.
+    """
 
     reason: Reason
     message: str
@@ -48,7 +51,7 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions hold: the objects to create, engine, target, and the approval to use up."""
+    """The result if all preconditions hold: the engine, the objects to create, the target, and the approval to use."""
 
     engine: Engine
     target: ApplicationInstance
@@ -72,7 +75,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold; if all hold, how to start."""
+    """Return the first precondition of OPS-3 that does not hold, or if all hold, the Start."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known

@@ -36,11 +36,11 @@ _GOING = Decision(row="being deleted, without our finalizer")
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether this decision must not be made from caches, which may be outdated.
+    """Report whether this decision must be made on live objects, because caches may be outdated.
 
-    That is so for everything that cannot be undone (to start, to create, to stop, and to declare an object gone), and
-    for objects that an engine finds by a selector or reads in addition, which no cache holds. An Operation that is not
-    ours needs no live view.
+    This applies to everything that cannot be undone (start, create, stop, declare an object gone). It also applies to
+    objects that an engine finds by a selector or reads in addition, which no cache holds. An Operation for which this
+    operator is not responsible needs no live view.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
@@ -73,9 +73,10 @@ def _targets_other_cluster(operation: Operation, observed: OperationObserved, co
 def approval_to_redeem(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Redemption | None:
-    """Return the approval that must be recorded as used before the Operation can start; None if there is none.
+    """Return the approval that must be recorded as used before the Operation starts; None if there is none.
 
-    Everything else holds already: an Operation that cannot start does not use up its approval.
+    It is returned only if everything else is ready, so that an Operation that cannot start does not use up its
+    approval.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):
@@ -93,7 +94,7 @@ def approval_to_redeem(
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Decide what to do for `operation`, given what exists and the time."""
+    """Return the decision about `operation`, given the observed objects and the time."""
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else _GOING

@@ -32,7 +32,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
-    """Yield the problems in a validation error, at the path `where`."""
+    """Yield the problems in a cattrs validation error, each with its path below `where`."""
     rule: Any = error.validator_value
     instance: Any = error.instance
     if _concerns_key(error):
@@ -179,7 +179,7 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Return why `schema` is no self-contained schema of draft 2020-12; empty if it is one."""
+    """Return why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -214,7 +214,7 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
-    """Return the rules of `schema` that `value` breaks, by path, at most 32. References are resolved in it alone."""
+    """Return the rules of `schema` that `value` breaks, by path, at most 32. References may only point into it."""
     validator = _Validator(schema, registry=Registry())
     try:
         errors = islice(validator.iter_errors(value), MOST_PROBLEMS)

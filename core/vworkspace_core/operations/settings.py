@@ -21,7 +21,7 @@ _SHOWN: Final = 8
 
 
 def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
-    """Report whether `allowed` names `image`; a reference that no container runtime accepts is not allowed."""
+    """Report whether an entry of `allowed` covers `image`. A malformed image reference is never allowed."""
     if _IMAGE.match(image) is None:
         return False
     whole = _in_full(image)
@@ -65,9 +65,9 @@ RUNNER = "vworkspace-operation-runner"
 class OperationSettings:
     """The settings of Operations that a cluster may configure.
 
-    `allowed_service_accounts` are those a Job may name in addition to the runner; `allowed_images` are registries,
-    folders and images (`api.images`), and an empty list allows every image. `timeout_seconds` replaces the engines'
-    default deadlines, by engine name.
+    `allowed_service_accounts` are those that a Job may name in addition to the runner. `allowed_images` are registries,
+    folders and images (see `api.images`); an empty list allows every image. `timeout_seconds` replaces default
+    deadlines by engine name.
     """
 
     cluster_id: str

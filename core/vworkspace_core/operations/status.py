@@ -32,7 +32,7 @@ _LONGEST_NAME: Final = 128
 
 
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an engine's outputs, reduced to texts, numbers, and one level of maps."""
+    """Return an engine's outputs reduced to texts, numbers, and one level of maps."""
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 
@@ -49,9 +49,9 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @attrs.frozen
 class WantedStatus:
-    """The desired status of an Operation. A condition that is None is left out, or set to False if it was there.
+    """The desired status of an Operation. A condition that is None is left out, or set to False if it existed.
 
-    `accepted` None keeps the present one. Times are the status's own.
+    `accepted` None keeps the present condition Accepted. Times are those of the status itself.
     """
 
     phase: Phase
@@ -68,12 +68,12 @@ class WantedStatus:
 
 
 def condition_of(operation: Operation, kind: str) -> Condition | None:
-    """Return the present condition of that type."""
+    """Return the Operation's present condition of that type; None if there is none."""
     return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
 def unblocked_status(operation: Operation) -> WantedStatus:
-    """Return the present status without Blocked, so that only Blocked changes."""
+    """Return the present status without Blocked; everything else stays."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(
@@ -102,7 +102,7 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return the decision with the status and its events; unchanged if the status is up to date."""
+    """Return the decision with the status and its Events; unchanged if the status is up to date."""
     desired = tuple(
         attrs.evolve(condition, message=safe(condition.message))
         for condition in _desired_conditions(operation, wanted_status)

@@ -10,8 +10,7 @@ from vworkspace_core.api.reasons import InstanceConditionType as Type
 def is_ready(target: ApplicationInstance) -> bool:
     """Report whether a target is Ready at its generation, or was when it was suspended.
 
-    A suspended target is no longer confirmed, so its Ready keeps its old generation; maintenance works on a target in
-    exactly that state.
+    A suspended target keeps the Ready of an old generation. Maintenance works on a target in exactly that state.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:
@@ -20,7 +19,7 @@ def is_ready(target: ApplicationInstance) -> bool:
 
 
 def is_suspended(target: ApplicationInstance) -> bool:
-    """Report whether the operator has reported, for this generation, that the release is suspended."""
+    """Report whether the operator has reported, for the present generation, that the release is suspended."""
     condition = _conditions(target).get(Type.SUSPENDED)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return False
@@ -28,7 +27,7 @@ def is_suspended(target: ApplicationInstance) -> bool:
 
 
 def why_not_ready(target: ApplicationInstance) -> str:
-    """Return why it is not Ready, from its own conditions."""
+    """Return why the target is not Ready, from its own conditions."""
     conditions = _conditions(target)
     blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"

@@ -43,12 +43,12 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
 
 @attrs.frozen
 class OperationTemplate:
-    """One way to carry out one type of Operation.
+    """The definition of how one type of Operation is carried out by one engine.
 
-    `engine` is the name of an engine of the registry. `needs_ready_target` is never set for restores and upgrades,
-    which repair a broken application. `allow_foreign_backups` lets a restore take a backup that does not carry its
-    target's labels. `allow_unrestricted_hooks` lets a chart's hook run as the chart has it, whatever its pods may do
-    then: such a template always needs an approval.
+    `engine` is the name of a registered engine. `needs_ready_target` is never set for restores and upgrades, which
+    repair a broken application. `allow_foreign_backups` lets a restore use a backup that lacks its target's labels.
+    `allow_unrestricted_hooks` lets a chart's hook run with whatever rights its pods have; such a template always needs
+    an approval.
     """
 
     name: str
@@ -63,14 +63,14 @@ class OperationTemplate:
     allow_unrestricted_hooks: bool = False
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
-        """Return what is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
+        """Return the problems of an Operation's parameters, with paths from `spec.parameters`."""
         from vworkspace_core.operations.schema_violations import violations_of  # the validator is slow to import
 
         return violations_of(self.schema, parameters, PARAMETERS)
 
 
 def load_template(data: Any) -> OperationTemplate:
-    """Return a template from plain data. Raises ValidationProblems with every problem and its path."""
+    """Return a template from JSON-like data. Raises ValidationProblems with every problem and its path."""
     from vworkspace_core.operations.schema_violations import (  # the validator is slow to import
         schema_problems,
         violations_of,
@@ -109,18 +109,18 @@ def load_template(data: Any) -> OperationTemplate:
 
 @attrs.frozen
 class Templates:
-    """All templates of a cluster, at most one for a type and engine."""
+    """All templates of a cluster, at most one for each combination of type and engine."""
 
     items: tuple[OperationTemplate, ...] = ()
 
     def find(self, kind: str, engine: str) -> OperationTemplate | None:
-        """Return the template of that type and engine, None for an unknown combination."""
+        """Return the template for that type and engine; None if there is none."""
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: OperationTemplate) -> "Templates":
-        """Return these templates with that one, which replaces an older one of its name.
+        """Return a copy with the template added, which replaces an older one of the same name.
 
-        Raises ValidationProblems if another one binds the same type to the same engine.
+        Raises ValidationProblems if another template has the same type and engine.
         """
         others = tuple(item for item in self.items if item.name != template.name)
         double = next(
@@ -134,7 +134,9 @@ class Templates:
         return Templates(tuple(template if item.name == template.name else item for item in self.items))
 
     def adding(self, data: Iterable[Any]) -> "Templates":
-        """Return these and those in `data`. Raises ValidationProblems with paths such as `templates[0]…`."""
+        """Return a copy with the templates in `data` added. Raises ValidationProblems with paths such as
+        `templates[0]…`.
+        """
         templates = self
         for number, each in enumerate(data):
             try:

@@ -34,7 +34,7 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
-    """Return the metadata with type, engine and status, as far as they can be read."""
+    """Return the readable part of a malformed Operation: metadata, type, engine and status."""
     spec, status = _spec(manifest), read_status(OperationStatus, manifest)
     stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
     return Unreadable(stub, problem_text(error), has_spec=spec is not None, has_status=status is not None)
@@ -59,7 +59,10 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
 def decide_unreadable_operation(
     source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Finalize an unreadable Operation that is being deleted; otherwise report its problems (REC-13)."""
+    """Return the decision for a malformed Operation (REC-13).
+
+    If it is being deleted, its objects are removed; otherwise its problems are reported.
+    """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         known = context if source.has_spec else attrs.evolve(context, engines={})

@@ -45,7 +45,7 @@ class Redemption:
 
 @attrs.frozen
 class UsedApprovals:
-    """The used approvals: by the hash of the id, the uid of the Operation and the time of expiry."""
+    """The ledger of used approvals. It maps a hash of the approval's id to the Operation's uid and the expiry."""
 
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
@@ -55,7 +55,7 @@ class UsedApprovals:
         return entry[0] if entry is not None else None
 
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
-        """Return the ledger with that approval used, and without long expired ones. Raises UsedApprovalsFull."""
+        """Return the ledger with the approval added, without those that expired long ago. Raises UsedApprovalsFull."""
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
         }
@@ -90,19 +90,23 @@ def _decoded(value: Any) -> bytes:
 
 @attrs.define
 class UsedApprovalStore:
-    """The ledger in the cluster; a precondition on each write keeps two shards from using one approval (RUN-13)."""
+    """The store of the ledger in the cluster. Each write has a precondition on the version that was read.
+
+    This prevents two shards from using one approval (RUN-13).
+    """
 
     _api: KubeApi
     _namespace: str
 
     async def read(self) -> UsedApprovals:
-        """Read the current ledger. Raises what `KubeApi.get` raises, except NotFound."""
+        """Return the present ledger; empty if none is stored. Raises the other errors of `KubeApi.get`."""
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 
     async def redeem(self, redemption: Redemption, now: datetime) -> UsedApprovals:
-        """Return the ledger with the approval used, by this Operation or an earlier one; durable on return.
+        """Record the approval as used and return the ledger, once it is stored.
 
-        Raises UsedApprovalsFull, and Unavailable if other writers never stop.
+        If an Operation used the approval before, that entry stays. Raises UsedApprovalsFull, and Unavailable if
+        concurrent writes never stop.
         """
         for _ in range(_TRIES):
             live = await self._live()

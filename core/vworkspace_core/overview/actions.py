@@ -22,8 +22,9 @@ _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED
 class PlannedAction:
     """A write to one object, and a message for people.
 
-    `patch` is a merge patch. `applies` are applies, one after the other, each of them all that `CLI_MANAGER` holds from
-    then on: a patch would leave it as the manager of a field that the API server only defaulted, a conflict for others.
+    `patch` is a merge patch. `applies` are sent one after the other under `CLI_MANAGER`, and each holds all fields of
+    that manager. A patch in their place would leave the manager as owner of a field that the API server only defaulted,
+    which others would conflict with.
     """
 
     message: str
@@ -33,14 +34,14 @@ class PlannedAction:
 
 @attrs.frozen
 class Refusal:
-    """The reason why no write is needed or possible. `is_done`: the object is already as requested."""
+    """The reason why no write is needed or possible. `is_done` says that the object is already as requested."""
 
     why: str
     is_done: bool = False
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Plan the request to Flux to try a release again that it has given up (REC-14). The token is the time."""
+    """Return the write that requests Flux to retry a release that it has given up (REC-14). Its token is the time."""
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
     summary = summary_of(kind, manifest)
@@ -54,7 +55,7 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refu
 
 
 def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Plan to pause the release (RES-4)."""
+    """Return the write that suspends the release (RES-4)."""
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
@@ -66,7 +67,10 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Plan to resume the release. The field is applied and then given up, so that no manager holds it afterwards."""
+    """Return the writes that resume the release.
+
+    The field is applied and then given up, so that no manager holds it afterwards.
+    """
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
@@ -79,7 +83,7 @@ def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Plan to stop an Operation (OPS-11)."""
+    """Return the write that stops an Operation (OPS-11)."""
     if kind != OPERATION:
         return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
     state = summary_of(kind, manifest).state
@@ -91,7 +95,7 @@ def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 @attrs.frozen
 class Approver:
-    """The person who approves, the time until which, and the id of this approval, which is valid for one run."""
+    """The person who approves, when the approval expires, and its id. An approval is valid for one run."""
 
     name: str
     request_id: str
@@ -99,7 +103,7 @@ class Approver:
 
 
 def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
-    """Return the content of a claim, bound to the object, its namespace, its cluster and its parameters (OPS-4)."""
+    """Return the payload of a claim (OPS-4). It is bound to the object, namespace, cluster and parameters."""
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
     return {
@@ -115,7 +119,7 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
-    """Plan to write a claim into an Operation. While it is there, the parameters cannot be changed."""
+    """Return the write that puts a claim into an Operation. While it is there, parameters cannot be changed."""
     if kind != OPERATION:
         return Refusal("only an Operation can be approved")
     if (state := summary_of(kind, manifest).state) in _ENDED:

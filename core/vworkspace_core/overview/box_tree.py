@@ -49,7 +49,10 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """Return the tree of an object with every node of its box, even missing ones; during deletion with the rest."""
+    """Return the tree of an object with every node of its box, even those without an object.
+
+    During deletion it has the objects that are left.
+    """
     from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
     if metadata(manifest).get("deletionTimestamp"):
@@ -63,7 +66,7 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of a box's or pure reconciler's object: all objects that carry its uid, named by node."""
+    """Return the tree of an object of a box or pure reconciler: all objects labelled with its uid, named by node."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [
         Branch(summary_of_child(ref.kind, live), node=_named(_label(live, marks.node), _label(live, marks.item)))

@@ -39,7 +39,7 @@ _MOST_NAMED: Final = 5
 
 
 class CheckResult(StrEnum):
-    """The result of one point."""
+    """The result of one check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -54,7 +54,9 @@ class CheckResult(StrEnum):
 
 @attrs.frozen
 class Finding:
-    """One point. `remedy` is a command or a sentence, empty if nothing needs to be done."""
+    """The result of one check about one subject. `remedy` is a command or a sentence, empty if nothing needs to be
+    done.
+    """
 
     point: str
     verdict: CheckResult
@@ -71,7 +73,7 @@ _NEEDED: Final = (
 
 
 def api_server(version: str) -> Finding:
-    """Report whether the API server is new enough for everything that is installed."""
+    """Check that the API server is recent enough for everything that is installed."""
     match = _VERSION.match(version)
     if match is None:
         return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
@@ -86,7 +88,7 @@ Definitions = Mapping[str, Manifest | None]
 
 
 def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
-    """Report whether our CRDs are installed, and of this version."""
+    """Check that our CRDs are installed in the version of this operator."""
     for crd_manifest in crd_manifests():
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
@@ -105,7 +107,7 @@ def _schema(definition: Manifest) -> bytes:
 
 
 def controllers(definitions: Definitions) -> Iterator[Finding]:
-    """Report whether Flux is installed, and each engine, which only Operations that name it need."""
+    """Check that Flux is installed, and each engine. An engine is needed only by Operations that name it."""
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
     yield Finding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
@@ -118,19 +120,19 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
 
 
 def is_served(definitions: Definitions, kind: Kind) -> bool:
-    """Report whether the CRD exists and serves the version that we use."""
+    """Report whether the CRD exists and serves the version that the operator uses."""
     versions = get_path(definitions.get(kind.crd_name), "spec", "versions") or ()
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Report that Velero and its namespace are missing: install it first, then grant rights there."""
+    """Return the finding that Velero and its namespace are missing. It must be installed before rights are granted."""
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
     return Finding(point, CheckResult.FAILED, told, help_)
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Report whether the operator's account has the printed rights; `missing` is None if that is unknown."""
+    """Check that the operator's account has all rights. `missing` is None if they could not be checked."""
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
         return Finding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
@@ -142,7 +144,7 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
-    """Report whether a managed namespace has the accounts that releases and Operations run as."""
+    """Check that a managed namespace has the service accounts as which releases and Operations run."""
     point = f"accounts in {namespace}"
     if not missing:
         return _ok(point)
@@ -151,7 +153,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Report whether any namespace is open to the operator."""
+    """Check that the operator may act in any namespace."""
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
@@ -165,10 +167,10 @@ def operator(
     *,
     has_heartbeat: bool = False,
 ) -> Finding:
-    """Report whether an operator runs on every shard, by its Leases; without any, by its Deployment.
+    """Check that an operator runs for every shard, by its Leases; without Leases, by its Deployment.
 
-    An operator installed elsewhere that takes no Lease is found by its heartbeat. If none runs there may be no pod with
-    a log: then its Events and those of its Deployment say why.
+    An operator that takes no Lease and is installed elsewhere is found by its heartbeat. If none runs, there may be no
+    pod with a log, so the remedy shows its Events and those of its Deployment.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -196,7 +198,7 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Report the operator's own conditions about the control plane, its token and the clocks."""
+    """Check the control plane connection, the token and the clocks, by the operator's own conditions."""
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield Finding("control plane", CheckResult.UNKNOWN, told)
@@ -224,7 +226,7 @@ def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Find
 
 
 def credential(secret: Manifest | None) -> Finding:
-    """Report whether the Secret with the control plane's credential has all keys; no value of it is shown."""
+    """Check that the Secret with the control plane's credential has all keys. No value of it is shown."""
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
         return Finding("credentials", CheckResult.FAILED, told, _REGISTER)
@@ -241,7 +243,7 @@ def credential(secret: Manifest | None) -> Finding:
 
 
 def may_install(missing: Sequence[Right]) -> Finding:
-    """Report, before installing, whether the user may create all objects of the installation."""
+    """Check, before installing, that the user may create all objects of the installation."""
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))

@@ -30,7 +30,7 @@ _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
 
 @attrs.frozen
 class JobLine:
-    """One job of the control plane. `state` is a word for its progress."""
+    """One row of the list of the control plane's jobs. `state` is a word for the job's progress."""
 
     id: str
     cluster: str
@@ -48,7 +48,7 @@ class JobLine:
 
 
 def job_line(entry: Mapping[str, Any]) -> JobLine:
-    """Return the line of a job of the admin API, whatever the entry holds."""
+    """Return the row for a job from the admin API. Malformed entries are tolerated."""
     raw, result = entry.get("job"), entry.get("result")
     statuses = entry.get("statuses")
     last = statuses[-1] if isinstance(statuses, list) and statuses else None

@@ -47,7 +47,9 @@ class NoticeType(StrEnum):
 
 @attrs.frozen
 class Notice:
-    """One transition of an object. The `id` is the same from every process: a receiver may drop a second one."""
+    """One transition of an object to announce. Every process gives it the same `id`, so that receivers can drop
+    repeats.
+    """
 
     id: str
     type: NoticeType
@@ -60,7 +62,7 @@ class Notice:
 
 @attrs.frozen
 class Need:
-    """An object that wants a person. It is silent while `due_at` lies in the future, and after its announcement."""
+    """An object that needs a person's attention. It is announced once, when `due_at` has come."""
 
     summary: Summary
     since: datetime
@@ -70,7 +72,7 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The needs by uid, and the notices that wait, the oldest first."""
+    """The state of notifications: needs by the object's uid, and notices to be sent, oldest first."""
 
     began: datetime
     needs: Mapping[str, Need] = MappingProxyType({})
@@ -89,13 +91,13 @@ class Send:
 
 @attrs.frozen
 class Wait:
-    """A pause until `until`, or until a change if it is None."""
+    """A pause until the given time, or until the next change if it is None."""
 
     until: datetime | None
 
 
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
-    """Take an object as it is now; None for one that is gone."""
+    """Return the state after an object was observed. A `summary` of None means that it is gone."""
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
     if summary is None or patience is None:
@@ -109,7 +111,7 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
 
 def due(state: Attention, now: datetime) -> Attention:
-    """Announce the needs that have lasted long enough."""
+    """Return the state with a notice for each need that has lasted long enough."""
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
             notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
@@ -118,7 +120,7 @@ def due(state: Attention, now: datetime) -> Attention:
 
 
 def next_step(state: Attention, now: datetime) -> Send | Wait:
-    """Return what to do now, after `due`."""
+    """Return whether to send a notice now or to wait. Call `due` first."""
     if state.waiting and (state.retry_at is None or state.retry_at <= now):
         return Send(attrs.evolve(state.waiting[0], lost=state.lost))
     times = [need.due_at for need in state.needs.values() if not need.announced]
@@ -128,26 +130,26 @@ def next_step(state: Attention, now: datetime) -> Send | Wait:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Forget a notice that the receiver has, and the losses that it reported."""
+    """Return the state after the receiver accepted a notice, and with it the number of losses that it reported."""
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Give up a notice that the receiver will never take, so that it holds up no other."""
+    """Return the state without a notice that the receiver will never accept, so that it does not block others."""
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Try again later: after the time that the receiver asks for, else after a growing one."""
+    """Return the state after a failed try. The next comes after `retry_after` seconds, or else with backoff."""
     attempts = state.attempts + 1
     seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)
     return attrs.evolve(state, attempts=attempts, retry_at=now + timedelta(seconds=seconds))
 
 
 def cloud_event(notice: Notice, cluster: str, link: str = "") -> dict[str, Any]:
-    """Return the notice as a CloudEvent 1.0 in the structured mode; no secret is in it."""
+    """Return the notice as a CloudEvent 1.0 in structured mode. It contains no secret."""
     summary = notice.summary
     texts = {"message": summary.message, "help": " or ".join(summary.remedies) or summary.advice}
     data = {

@@ -29,7 +29,7 @@ _MOST_ITEMS: Final = 12
 
 @attrs.frozen
 class ObjectGraphNode:
-    """One node of the drawing. `waits_for` and `gates` say in words what blocks it."""
+    """One node of the drawing. `waits_for` and `gates` describe what blocks it."""
 
     id: str
     kind: str
@@ -48,7 +48,7 @@ class ObjectGraphNode:
 
 @attrs.frozen
 class ObjectGraphEdge:
-    """An edge of the drawing: `target` comes after `source`. `is_open`: the source does not block it."""
+    """An edge of the drawing: `target` depends on `source`. `is_open` says that the source does not block it."""
 
     source: str
     target: str
@@ -57,7 +57,7 @@ class ObjectGraphEdge:
 
 @attrs.frozen
 class ObjectGraph:
-    """The drawing. `left_out` is the number of nodes that are not in it."""
+    """A drawing of objects and their dependencies. `left_out` is the number of nodes that are not in it."""
 
     nodes: tuple[ObjectGraphNode, ...]
     edges: tuple[ObjectGraphEdge, ...]
@@ -70,7 +70,7 @@ class ObjectGraph:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the longest column."""
+        """The number of rows of the tallest column."""
         return 1 + max((node.row for node in self.nodes), default=-1)
 
 
@@ -78,7 +78,10 @@ class ObjectGraph:
 
 
 def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
-    """Return the drawing of a tree: the requester, the object, its sources and release, then the rest by owner."""
+    """Return the drawing of a tree of objects.
+
+    Its columns are the requester, the object, its sources and release, then the rest by owner.
+    """
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
     nodes, edges = [asked, root], [ObjectGraphEdge(asked.id, root.id)]
@@ -123,9 +126,9 @@ def _id(ref: ObjectRef) -> str:
 
 
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
-    """Return the drawing of a parent and every node of its graph, with states from its controller's own decision.
+    """Return the drawing of a parent and every node of its graph, with the states that its controller decides.
 
-    A parent that is being deleted, or whose graph is unknown, is drawn with the objects that exist.
+    For a parent that is being deleted, or whose graph is unknown, the existing objects are drawn.
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):

@@ -26,7 +26,7 @@ _MOST_CHOICES: Final = 200
 
 @attrs.frozen
 class ListRow:
-    """One object of the list. `about` describes it in a few words; `moved` is when a condition last changed."""
+    """One row of the object list. `about` is a short description; `moved` is when a condition last changed."""
 
     ref: ObjectRef
     state: OverviewState
@@ -47,9 +47,9 @@ class ListRow:
 
 @attrs.frozen
 class ListQuery:
-    """The filters of a request; an empty text lets everything through.
+    """The filters of a request. An empty filter matches every row.
 
-    `text` is searched in names, reasons and messages.
+    `text` is searched for in names, reasons and messages.
     """
 
     kind: str = ""
@@ -61,7 +61,7 @@ class ListQuery:
 
 @attrs.frozen
 class Choice:
-    """A value of a filter, and the number of rows that match with it."""
+    """A value that a filter offers, and the number of rows that match it."""
 
     value: str
     count: int
@@ -70,9 +70,9 @@ class Choice:
 
 @attrs.frozen
 class ListView:
-    """One page of rows. `found` counts the rows of all pages, `total` all rows without any filter.
+    """One page of rows. `found` counts the rows on all pages, `total` all rows without any filter.
 
-    The count of a choice is how many rows that choice would let through, given the other filters.
+    The count of a choice is how many rows match it together with the other filters.
     """
 
     query: ListQuery

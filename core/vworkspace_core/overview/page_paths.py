@@ -12,7 +12,7 @@ _UNRESERVED: Final = frozenset((ascii_letters + digits + "-._~").encode())
 
 
 def object_path(ref: ObjectRef) -> str:
-    """Return the address of the page of one object."""
+    """Return the URL path of an object's page."""
     return OBJECT + "/".join(map(_quoted, (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)))
 
 

@@ -27,8 +27,9 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 @attrs.frozen
 class Help:
-    """Help for an obstacle: commands, of which one solves it and none fails; and a sentence that says who else can
-    help.
+    """The remedies for an obstacle: commands that all succeed now and of which one solves it, and advice.
+
+    The advice is a sentence that says who else can help.
     """
 
     remedies: tuple[str, ...] = ()
@@ -36,7 +37,7 @@ class Help:
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the help against a condition of an object; for a box's kind the commands that its message names."""
+    """Return the remedies for a condition of an object. For a box's kind they are the commands in its message."""
     if kind not in _OURS:
         return Help(commands_in(message))
     advice = advice_for(kind.kind, reason)
@@ -57,19 +58,22 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
 
 
 def may_resume(manifest: Manifest) -> bool:
-    """Report whether the instance is suspended, and not by the control plane, which would suspend it again."""
+    """Report whether the instance is suspended and may be resumed.
+
+    It may not if the control plane suspended it, as that would suspend it again.
+    """
     if get_path(manifest, "spec", "suspend") is not True:
         return False
     return FIELD_MANAGER not in other_holders(manifest, CLI_MANAGER, "spec", "suspend")
 
 
 def commands_in(message: str) -> tuple[str, ...]:
-    """Return the commands in a message of ours."""
+    """Return the shell commands in a message of the operator."""
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into pieces, each with whether it is a remedy, for a screen that lets people copy them."""
+    """Split a message into parts, each with whether it is a remedy, so that a screen can offer those for copying."""
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)
@@ -81,7 +85,7 @@ def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], .
 
 
 def without_commands(message: str, remedies: Iterable[str]) -> str:
-    """Return the message with a mark in place of each remedy, for a screen that shows these below it."""
+    """Return the message with a placeholder for each remedy, for a screen that shows the remedies below it."""
     parts = parts_of(message, remedies)
     return "".join("(command below)" if is_command else text for text, is_command in parts).strip()
 
@@ -92,5 +96,5 @@ def short(ref: ObjectRef) -> str:
 
 
 def command_line_name(ref: ObjectRef) -> str:
-    """Return the object as the command line takes it."""
+    """Return the object's name as our commands accept it."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

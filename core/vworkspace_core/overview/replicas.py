@@ -24,7 +24,7 @@ _BEATING: Final = timedelta(seconds=150)
 
 @attrs.frozen
 class AtWork:
-    """One shard: its leader, and when the leader last renewed its Lease. `holder` is empty if there is no leader."""
+    """One shard: its leader, and when that last renewed its Lease. `holder` is empty if there is no leader."""
 
     shard: Shard
     holder: str = ""
@@ -34,14 +34,14 @@ class AtWork:
 
 @attrs.frozen
 class Workers:
-    """Signs of working operators: the Leases by shard, and the newest heartbeat of a Cluster object."""
+    """The signs of running operators: the Leases by shard, and the newest heartbeat of a Cluster object."""
 
     shards: tuple[AtWork, ...] = ()
     heartbeat: datetime | None = None
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Report whether a replica leads at this moment, according to its Lease."""
+    """Report whether the Lease shows that a replica leads now."""
     renewed = _renewed(lease)
     return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
 
@@ -49,8 +49,8 @@ def is_held(lease: Manifest | None, now: datetime) -> bool:
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
     """Return all shards in order; none if there is no Lease.
 
-    `base` is the name of the first shard's Lease. The number of shards comes from the current leaders, or else from the
-    last one: Leases of a former number of shards are left over, and are ignored.
+    `base` is the name of the first shard's Lease. The number of shards is that of the present leaders, or else that of
+    the last one. Leases that remain from a former number of shards are ignored.
     """
     by_name = {str(get_path(lease, "metadata", "name")): lease for lease in leases}
     if not by_name:
@@ -62,13 +62,13 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 
 
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
-    """Return the newest heartbeat of Cluster objects: the sign of life of an operator that takes no Lease."""
+    """Return the newest heartbeat in Cluster objects; None without one. Operators without a Lease are found by it."""
     beats = [beat for each in clusters if (beat := _time(get_path(each, "status", "lastHeartbeat"))) is not None]
     return max(beats, default=None)
 
 
 def is_alive(heartbeat: datetime | None, now: datetime) -> bool:
-    """Report whether an operator has sent a heartbeat lately: it sends one a minute."""
+    """Report whether a heartbeat is recent. Operators send one every minute."""
     return heartbeat is not None and heartbeat > now - _BEATING
 
 

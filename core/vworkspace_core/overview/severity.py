@@ -9,7 +9,7 @@ from vworkspace_core.overview.summary import OverviewState
 
 
 class Severity(StrEnum):
-    """The meaning of a state to a viewer; the worst first."""
+    """The severity of a state for a viewer, in order from worst to best."""
 
     BAD = "bad"
     """A person has to help."""
@@ -70,5 +70,5 @@ def severity_of_node(state: NodeState) -> Severity:
 
 
 def urgency(severity: Severity) -> int:
-    """Return the rank of a severity: the smaller, the more urgent."""
+    """Return the rank of a severity. A smaller rank is more urgent."""
     return _ORDER[severity]

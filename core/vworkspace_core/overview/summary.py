@@ -27,7 +27,7 @@ from vworkspace_core.overview.remedy import commands_in, help_for
 
 
 class OverviewState(StrEnum):
-    """The state of an object, in the words that people know from conditions."""
+    """The state of an object as shown to people."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
@@ -71,8 +71,8 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 class Summary:
     """The summary of one object. `since` is None if unknown.
 
-    `remedies` are commands that would succeed now, of which one helps; `advice` says who else can help. `wanted` is the
-    chart version of the spec, `deployed` the one that Helm runs; both are empty for other kinds than instances.
+    `remedies` are commands that would succeed now, of which one helps. `advice` says who else can help. `wanted` is the
+    spec's chart version and `deployed` the one that Helm runs; both are empty for kinds other than instances.
     """
 
     ref: ObjectRef
@@ -96,7 +96,7 @@ class Summary:
 
     @property
     def next_look(self) -> str:
-        """The time at which the operator reconciles it again; empty if that is not planned."""
+        """The time of the operator's next reconcile of the object; empty if none is planned."""
         match self.state:
             case _ if self.state in _ENDED:
                 return ""

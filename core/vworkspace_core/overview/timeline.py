@@ -24,7 +24,7 @@ _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 @attrs.frozen
 class TimelineEntry:
-    """One event. `ref` is None if it concerns no object that can be shown."""
+    """One event of a timeline. `ref` is None if it concerns no object that can be shown."""
 
     at: datetime
     what: str
@@ -34,7 +34,7 @@ class TimelineEntry:
 
 
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
-    """Yield the events that an object reports, in no order; unreadable ones are left out."""
+    """Yield the events that an object's status shows, in no order. Malformed ones are left out."""
     ref = ref_of(manifest, kind)
     for path, what, severity in (
         (("metadata", "creationTimestamp"), "created", Severity.QUIET),
@@ -50,7 +50,7 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
 
 
 def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:
-    """Return the last entries, the newest first."""
+    """Return the latest entries, newest first."""
     return tuple(nlargest(most, entries, key=lambda entry: (entry.at, str(entry.ref), entry.what)))
 
 

@@ -19,7 +19,7 @@ MOST_MOMENTS: Final = 10_000
 
 @attrs.frozen
 class TraceTable:
-    """A table of one moment. The first cell of each row names what the row is about, once in a table."""
+    """A table of one moment. The first cell of each row is a name that is unique in the table."""
 
     title: str
     columns: tuple[str, ...]
@@ -28,10 +28,10 @@ class TraceTable:
 
 @attrs.frozen
 class Moment:
-    """One moment: the messages since the moment before, and `facts`, other values that are known then, by name.
+    """One moment of a trace: the messages since the moment before, and `facts`, named values at that time.
 
     `tables` hold the state of several things, such as objects and queues. `mark` says why the moment is marked on the
-    line of time: a law broke.
+    timeline, for example because a law was broken.
     """
 
     at: datetime
@@ -45,9 +45,9 @@ class Moment:
 
 @attrs.frozen
 class Trace:
-    """A run. There is at least one moment; `moments` may be put together as they are read.
+    """A recorded run with at least one moment. `moments` may be decoded only as they are read.
 
-    `marked` are the numbers of the marked moments, each with its mark.
+    `marked` maps the numbers of the marked moments to their marks.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Trace:
     marked: Mapping[int, str] = attrs.field(factory=dict)
 
     def at(self, number: int) -> tuple[int, Moment]:
-        """Return the moment at `number`, counted from 0 and clamped to the recorded range, and that number."""
+        """Return the moment at `number`, counted from 0, and its number. A number outside the trace is clamped."""
         number = min(max(0, number), len(self.moments) - 1)
         return number, self.moments[number]
 
@@ -72,13 +72,13 @@ _moment = msgspec.json.Decoder(Moment).decode
 
 
 def written(trace: Trace) -> Iterator[bytes]:
-    """Yield the lines of the trace's file, each with its line end."""
+    """Yield the lines of the trace's file, each with its newline."""
     for line in (_Head(FORMAT, trace.title), *map(_as_kept, trace.moments)):
         yield _encode(line) + b"\n"
 
 
 def read(lines: Iterable[bytes]) -> Trace:
-    """Read a trace from the lines of a file. Raises ValueError with the line's number and what is wrong with it."""
+    """Read a trace from the lines of a file. Raises ValueError with the line's number and its problem."""
     head, moments = None, list[Moment]()
     for number, line in enumerate(lines, 1):
         try:

@@ -9,7 +9,7 @@ from vworkspace_core.overview.trace import Moment, TraceTable
 
 @attrs.frozen
 class TraceDifference:
-    """One difference: the table, the name of its row, and the changes in words. `sign` is +, - or ~."""
+    """One difference between two moments: the table, the row's name, and a description. `sign` is +, - or ~."""
 
     table: str
     sign: str
@@ -18,7 +18,7 @@ class TraceDifference:
 
 
 def differences(before: Moment, after: Moment) -> Iterator[TraceDifference]:
-    """Yield the rows that appeared, went or changed between two moments, in the order of their tables."""
+    """Yield the rows that appeared, disappeared or changed between two moments, in the order of their tables."""
     earlier = {table.title: table for table in before.tables}
     for table in after.tables:
         yield from _of_table(earlier.pop(table.title, TraceTable(table.title, table.columns)), table)

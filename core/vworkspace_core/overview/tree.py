@@ -27,7 +27,7 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 class Branch:
     """One object and everything below it.
 
-    `node`: for an object of a box, the id of its node; `waits_for`: the nodes that block it.
+    `node` is the id of a box object's node; `waits_for` are the nodes that block it.
     """
 
     summary: Summary
@@ -54,7 +54,7 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return the requester of the object's spec."""
+    """Return who requested the object's present spec."""
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     managers = [
         str(get_path(entry, "manager"))
@@ -65,7 +65,10 @@ def origin_of(manifest: Manifest) -> ObjectOrigin:
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of an object. `objects` holds the objects that carry its uid, and the objects that these own."""
+    """Return the tree of an object.
+
+    `objects` must hold all objects labelled with its uid, and the objects that these own.
+    """
     uid = str(get_path(manifest, "metadata", "uid") or "")
     match kind.kind:
         case APPLICATION_INSTANCE.kind:
@@ -159,12 +162,12 @@ def _label(manifest: Manifest, name: str) -> str | None:
 
 
 def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Return manifests of one kind by reference."""
+    """Return a mapping from references to the manifests, which are all of one kind."""
     return {ref_of(manifest, kind): manifest for manifest in manifests}
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """Return one object's data; unknown values are left out."""
+    """Return the JSON of one object's summary. Unknown values are left out."""
     ref = summary.ref
     said = {
         "apiVersion": ref.kind.api_version,
@@ -186,14 +189,14 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
 
 def branch_data(branch: Branch) -> dict[str, Any]:
-    """Return the data of one object and of everything below it."""
+    """Return the JSON of one object and of everything below it."""
     children = [branch_data(child) for child in branch.children]
     more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
     return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
 
 
 def shard_data(one: AtWork) -> dict[str, Any]:
-    """Return who leads one shard; unknown values are left out."""
+    """Return the JSON of one shard and its leader. Unknown values are left out."""
     heard = None if one.heard is None else format_time(one.heard)
     said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
     return {name: value for name, value in said.items() if value}

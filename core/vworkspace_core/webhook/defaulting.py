@@ -25,10 +25,10 @@ Patch = list[dict[str, Any]]
 
 
 def default_patch(request: AdmissionRequest) -> Patch:
-    """Return JSON patch operations, all of them `add`, that complete the object; empty if there is nothing to add.
+    """Return JSON patch operations that complete the object; empty if nothing is missing. All are `add` operations.
 
-    An ApplicationInstance gets the release of its old version, else one with the instance's name, in its namespace; an
-    Operation gets the type of its target.
+    An ApplicationInstance gets the release of its old version, or else one with the instance's name in its namespace.
+    An Operation gets the type of its target.
     """
     new = request.object
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)

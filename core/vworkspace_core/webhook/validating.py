@@ -35,7 +35,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class WebhookSettings:
-    """The cluster and the rules of the webhook."""
+    """The settings of the validating webhook: the cluster's id, and the rules that it checks."""
 
     cluster_id: str
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)

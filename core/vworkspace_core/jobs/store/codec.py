@@ -30,14 +30,14 @@ FORMAT: Final = 1
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
-    """Return a Secret of the store with one value, under the name of its role."""
+    """Return a Secret of the job store with a single value, whose key is the Secret's role."""
     made = SECRET.manifest(name, namespace)
     made["metadata"]["labels"] = {labels.JOB_STORE: role}
     return {**made, "type": SECRET_TYPE, "data": {role: base64.b64encode(value).decode()}}
 
 
 def role_of(secret: Manifest) -> str:
-    """Return the role of the Secret; empty if it is not the store's."""
+    """Return the role of the Secret in the job store; empty if it does not belong to the store."""
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
@@ -45,7 +45,7 @@ def role_of(secret: Manifest) -> str:
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
-    """Return the one value of a Secret of the store. Raises ValueError."""
+    """Return the single value of a Secret of the job store. Raises ValueError."""
     text = get_path(secret, "data", role)
     if not isinstance(text, str):
         raise ValueError(f"it has no data.{role}")
@@ -53,7 +53,7 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version wrote the value; None for this version's format. Raises ValueError."""
+    """Return a message if a later version of the operator wrote the value; None otherwise. Raises ValueError."""
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
         return f"it has format {format_number}, this version reads {FORMAT}"
@@ -63,7 +63,7 @@ def later_format(value: Any) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error, as a message about a Secret."""
+    """Return the first line of an error, for a message about a Secret."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -78,7 +78,7 @@ _PART: Final = "part"
 
 @attrs.frozen
 class Payload:
-    """A job's raw mapping as bytes. `digest` names its content; `is_split` if it does not fit the head."""
+    """A job's raw JSON as bytes. `digest` is a hash of it. `is_split` says that it does not fit into the head."""
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
     digest: str
@@ -87,7 +87,9 @@ class Payload:
 
 @attrs.frozen
 class Head:
-    """A record's head as stored in the cluster. `order` is by arrival; `raw` is empty for a split payload."""
+    """The main Secret of a record. `order` is by arrival. `raw` is empty if the payload is split into
+    further Secrets.
+    """
 
     job_id: str
     name: str
@@ -103,7 +105,7 @@ class Head:
 
 @attrs.frozen
 class PayloadChunk:
-    """One chunk of a payload."""
+    """One part of a payload that is split over several Secrets."""
 
     name: str
     content: bytes = attrs.field(repr=False)
@@ -111,7 +113,7 @@ class PayloadChunk:
 
 @attrs.frozen
 class CorruptSecret:
-    """A Secret of ours that cannot be read. `job_id` is empty if that is unreadable too."""
+    """A Secret of ours that cannot be read. `job_id` is empty if even that is unreadable."""
 
     name: str
     why: str
@@ -122,7 +124,7 @@ class CorruptSecret:
 
 @attrs.frozen
 class ForeignSecret:
-    """A Secret with a name or label of ours that we did not write, or that a later version wrote: it is left alone."""
+    """A Secret with a name or label of ours that another program or a later version wrote. It is not touched."""
 
     name: str
     why: str
@@ -132,12 +134,14 @@ RecordSecret: TypeAlias = Head | PayloadChunk | CorruptSecret | ForeignSecret
 
 
 def head_name(job_id: str) -> str:
-    """Return the name of the head: equal for the same job, and valid whatever characters its id has."""
+    """Return the name of a job's head Secret. It is always the same for one id, and valid whatever characters the id
+    has.
+    """
     return f"vworkspace-job-{hashlib.sha256(job_id.encode()).hexdigest()[:40]}"
 
 
 def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET) -> Payload:
-    """Return the record's raw job, cut into chunks of at most `room` bytes if it does not fit next to the state.
+    """Return the record's raw job, cut into chunks of at most `room` bytes if it does not fit into the head.
 
     Raises Invalid for a record of more than `longest` bytes.
     """
@@ -155,7 +159,7 @@ def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET
 def head_manifest(
     namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
 ) -> dict[str, Any]:
-    """Return the head. `parts` are the names of a split payload's parts."""
+    """Return the head Secret of a record. `parts` are the names of the Secrets of a split payload."""
     value: dict[str, Any] = {"v": FORMAT, "order": order, "state": record.state, "digest": payload.digest}
     if payload.is_split:
         value |= {"parts": list(parts), "whole": whole}
@@ -167,7 +171,7 @@ def head_manifest(
 
 
 def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
-    """Return the parts of a split payload, owned by `head`, so that they are deleted with it."""
+    """Return the Secrets of a split payload. `head` owns them, so that they are deleted with it."""
     owner = {"apiVersion": SECRET.api_version, "kind": SECRET.kind, "name": head.name, "uid": head.uid}
     made = []
     for at, chunk in enumerate(payload.chunks):
@@ -179,7 +183,7 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
 
 
 def read_record(secret: Manifest) -> RecordSecret:
-    """Return the content of a Secret of a record."""
+    """Return the decoded content of a Secret that belongs to a record."""
     name = str(metadata(secret).get("name", ""))
     match role_of(secret):
         case "record":
@@ -223,7 +227,7 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
 
 
 def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
-    """Return the record, its payload put together from `parts` (contents by name) if it is split."""
+    """Return the record. A split payload is joined from `parts`, which maps names to contents."""
     if head.raw is not None:
         return JobRecord(head.job_id, head.raw, head.state)
 
@@ -239,7 +243,7 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """Return a record that answers a job whose own record is damaged: it was acked, so it must be answered."""
+    """Return a record by which a job with a damaged record is answered, as it was acked and must get an answer."""
     why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}

@@ -31,11 +31,11 @@ _PAGE = 50
 
 
 class KubeJobStore:
-    """Records and tombstones in Secrets of `namespace`.
+    """A store that keeps records and tombstones in Secrets of `namespace`.
 
-    `lock` is held around writes of tombstones: entries that wait for it are written together. `report` gets one line
-    about every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them. The
-    Secrets need `get`, `list`, `create`, `update` and `delete`.
+    `lock` is held while tombstones are written; entries that wait for it are written together. `report` gets one line
+    about every Secret that cannot be used. A record has at most `longest` bytes, and one Secret at most `room` of them.
+    The rights `get`, `list`, `create`, `update` and `delete` on Secrets are needed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class KubeJobStore:
     async def load(self) -> Sequence[JobRecord]:
         """Return every open job, oldest first.
 
-        Everything is read again, and steps that a crash interrupted are finished.
+        Everything is read from the cluster again, and steps that a crash interrupted are completed.
         """
         self._heads.clear()
         self._is_loaded = False
@@ -101,7 +101,7 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, if given, remember the tombstone. Idempotent."""
+        """Remove the record and, if given, store the tombstone. Idempotent."""
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """The owner of the tombstones of one namespace. `index` holds those that are durable."""
+    """The writer of the tombstones of one namespace. `index` holds those that are stored durably."""
 
     _api: KubeApi
     _namespace: str
@@ -46,7 +46,7 @@ class TombstoneLog:
     _next: int = attrs.field(default=1, init=False)
 
     def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
-        """Start again from the content of the cluster."""
+        """Replace the state by what was read from the cluster."""
         self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
         for content in contents:
             if isinstance(content, Segment):
@@ -59,7 +59,7 @@ class TombstoneLog:
             self.index.add(segment.entries)
 
     async def remember(self, entry: TombstoneEntry) -> None:
-        """Make the tombstone durable. Entries that arrive during a write share the next one."""
+        """Store the tombstone durably. Entries that arrive during a write share the next write."""
         if self._has(entry):
             return
         self._unwritten.append(entry)

@@ -42,7 +42,10 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 @attrs.frozen
 class TombstoneEntry:
-    """A tombstone, and the uid of the record's head that it closes: it identifies a record left by a crash."""
+    """A tombstone, with the uid of the head Secret of its job's record.
+
+    The uid identifies a record that a crash left after the job was closed.
+    """
 
     tombstone: Tombstone
     record_uid: str
@@ -50,7 +53,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the log. `version` is None while its content in the cluster is unknown."""
+    """One Secret of the tombstone log. `version` is None while its content in the cluster is unknown."""
 
     number: int
     version: str | None
@@ -67,7 +70,7 @@ SegmentSecret: TypeAlias = Segment | CorruptSecret | ForeignSecret
 
 
 def segment_name(number: int) -> str:
-    """Return the name of the Secret of that number; names sort in the order of numbers."""
+    """Return the name of the segment's Secret. Names sort in the order of the numbers."""
     return f"{_PREFIX}{number:08d}"
 
 
@@ -88,7 +91,7 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """Return the Secret of a segment; with `version` it replaces exactly that one."""
+    """Return the Secret of a segment. With `version` a write replaces exactly that version."""
     made = secret_manifest(namespace, segment_name(number), _ROLE, value)
     if version:
         made["metadata"]["resourceVersion"] = version
@@ -96,7 +99,7 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
 
 
 def read_segment(secret: Manifest) -> SegmentSecret:
-    """Return the content of a Secret of tombstones."""
+    """Return the decoded content of a Secret of tombstones."""
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
@@ -122,9 +125,9 @@ def _entry(row: Any) -> TombstoneEntry:
 
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
-    """Return the oldest segments that may be deleted now, and how many of their tombstones are younger than `keep`.
+    """Return the oldest segments that may be deleted, and how many of their tombstones are younger than `keep`.
 
-    The creation time of the last segment counts as the present: a segment is last written before the next one is
+    The creation time of the last segment serves as the present, since a segment is last written before the next one is
     created.
     """
     gone: list[Segment] = []
@@ -141,7 +144,7 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 @attrs.define
 class TombstoneIndex:
-    """All tombstones by key, by object and by closed record. The last one of a key counts."""
+    """An index of all tombstones by key, by object and by closed record. For each key the last one counts."""
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     newest: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
@@ -157,7 +160,7 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Report whether this tombstone is the one remembered for its key."""
+        """Report whether this tombstone is the one that counts for its key."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:

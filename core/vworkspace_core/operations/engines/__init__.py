@@ -28,7 +28,7 @@ ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({name.value: _engine(nam
 
 
 def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
-    """Return every kind of which an engine makes objects, for any type of Operation: these must be watched."""
+    """Return the kinds of all objects that engines create, which must be watched."""
     return _every(engine.made_kinds for engine in engines.values())
 
 

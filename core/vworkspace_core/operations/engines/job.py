@@ -168,7 +168,7 @@ def _env(given: Any) -> list[dict[str, Any]]:
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
-    """Interpret a Job's status, whether the pod template is ours or a chart's."""
+    """Return the state of a run from its Job's status, whether the pod template is ours or a chart's."""
     engine_object = own_object(operation, objects)
     if engine_object is None:
         return EngineStatus(_RUNNING, "JobMissing")
@@ -194,7 +194,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the objects to list, to learn why no pod is ready, or how a vanished Job has ended."""
+    """Return the lists of objects that show why no pod is ready, or how a vanished Job ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
@@ -207,7 +207,7 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return the end of a Job that was removed before it was observed, from its Events; None if they do not tell it."""
+    """Return the end of a Job that was removed before it was observed, from its Events; None if they do not show it."""
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:

@@ -81,7 +81,7 @@ PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
-    """Return the lists to read for the Job with that uid: the Events on it, and its pods."""
+    """Return the requests to list the Events about the Job with that uid, and its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
@@ -89,7 +89,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the command that creates the pods' account, with the roles of the namespace."""
+    """Return the command that creates the pods' service account and the roles of the namespace."""
     if status.reason != _ACCOUNT.reason:
         return ""
     help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)
@@ -97,7 +97,7 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return the obstacle that keeps the Job's pods from running, with its message; None if none is known."""
+    """Return the obstacle that keeps the Job's pods from running, and a message; None if none is known."""
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
         return trouble
@@ -144,9 +144,9 @@ def _moment(event: Manifest) -> tuple[str, str]:
 
 
 def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """Return how a vanished object ended, by its Events: success, reason and text; None if unknown.
+    """Return how a vanished object ended, from its Events: success, reason and text; None if unknown.
 
-    `ends` maps the reasons that report an end to whether it is a success; by default those of a Job.
+    `ends` maps the reasons of Events that report an end to whether it is a success. The default is for Jobs.
     """
     ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:

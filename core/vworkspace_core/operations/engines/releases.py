@@ -35,14 +35,15 @@ _TEST: Final = "test"
 
 
 class UnreadableRelease(ValueError):
-    """The error for a release Secret that does not hold what Helm writes, or what Flux recorded. It repeats no
-    content.
+    """The error for a release Secret whose content is not what Helm writes, or not what Flux recorded.
+
+    Its message repeats none of the content.
     """
 
 
 @attrs.frozen
 class RecordedHook:
-    """A hook as the release records it. `manifest` is YAML text."""
+    """A hook in Helm's record of a release. `manifest` is YAML text."""
 
     name: str
     kind: str
@@ -75,9 +76,9 @@ class _Hook(msgspec.Struct):
 
 
 def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[RecordedHook, ...]:
-    """Return the hooks of the release in `secret`, if `recorded`, an entry of Flux's history, describes it.
+    """Return the hooks of the release in `secret`, after verifying it against `recorded`, an entry of Flux's history.
 
-    Test hooks are left out, even if they are also of other events: Flux's checksum does not cover them. Raises
+    Test hooks are left out, even if they also serve other events, because Flux's checksum does not cover them. Raises
     UnreadableRelease.
     """
     try:
