@@ -50,7 +50,7 @@ class NotReached(AssertionError):
 
 
 class ClusterUnderTest(ABC):
-    """The operations of every cluster in a test.
+    """The operations that a test has on a cluster, whether in memory or real.
 
     Objects of a `Resource` are returned as `Object`s, all others as manifests.
     """
@@ -96,7 +96,7 @@ class ClusterUnderTest(ABC):
     @property
     @abstractmethod
     def seconds(self) -> float:
-        """The seconds since the cluster began."""
+        """The seconds since the cluster was started."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -122,7 +122,7 @@ class ClusterUnderTest(ABC):
         """Create a CRD if it is missing, and wait until it is served."""
 
     def run(self, *controllers: Runnable) -> None:
-        """Run controllers as `run --controllers` does, all of a cluster in one process. Their kinds are served."""
+        """Run controllers as `run --controllers` does, all in one process. Their kinds are served."""
         for controller in controllers:
             if (resource := resource_of(controller)) is not None:
                 self.serve(resource)
@@ -133,7 +133,7 @@ class ClusterUnderTest(ABC):
         self._start()
 
     def restart(self) -> None:
-        """Kill the process of the controllers in the middle of its work, and start it again."""
+        """Kill the controllers' process in the middle of its work, and start it again."""
         self._say("the process is killed, and starts again")
         self._stop()
         self._start()
@@ -168,9 +168,9 @@ class ClusterUnderTest(ABC):
         annotations: Mapping[str, str] = {},
         **spec: Any,
     ) -> Any:
-        """Create an object as a user: a manifest, an `Object`, or one of a `Resource` with these fields of its spec.
+        """Create an object as a user would: a manifest, an `Object`, or a `Resource` with these fields of its spec.
 
-        A missing namespace is created. Raises the port's errors, above all Invalid with all causes.
+        A missing namespace is created. Raises the port's errors, in particular Invalid with all causes.
         """
         if isinstance(what, Resource):
             self._names.add_resource(what)
@@ -193,7 +193,7 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user: fields of its spec, or a merge patch of the whole object."""
+        """Change the live object as a user would, by fields of its spec or a merge patch of the whole object."""
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -257,7 +257,7 @@ class ClusterUnderTest(ABC):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let `seconds` pass, with everything that happens in them."""
+        """Let `seconds` pass, and everything happen that is due in that time."""
         self._wait(lambda: False, seconds)
 
     @overload
@@ -363,7 +363,7 @@ class ClusterUnderTest(ABC):
         return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
     def diagnostics(self, ref: ObjectRef, what: str) -> Diagnostics:
-        """Collect what a failed test shows about an object."""
+        """Return the diagnostics about an object that a failed test shows."""
         try:
             events = self.events
         except OperatorError:

@@ -30,16 +30,16 @@ _MOST_ROUNDS: Final = 3_000
 
 
 class HotLoop(AssertionError):
-    """A hot loop: controllers work for ever without time passing, undoing each other's writes or their own."""
+    """The failure that controllers work for ever while no time passes, undoing each other's writes or their own."""
 
 
 class FakeCluster(ClusterUnderTest):
-    """A cluster in memory, for a `with` block. Time passes in `until` and `after` only, and takes no real time.
+    """A cluster in memory, for a `with` block. Time passes only in `until` and `after`, and takes no real time.
 
-    `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads` Deployments, StatefulSets, DaemonSets,
-    Jobs, claims and load balancers become ready as in a real cluster, with `flux` sources and releases, too;
-    `behaviour` sets how. `converters` answer the conversion webhooks of CRDs with several versions. The API server is
-    the embedded one, which refuses what a real one refuses.
+    `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads`, Deployments, StatefulSets,
+    DaemonSets, Jobs, claims and load balancers become ready as in a real cluster. With `flux`, Flux sources and
+    releases do so too. `behaviour` sets how. `converters` answer the conversion webhooks of CRDs with several versions.
+    The API server is the embedded one, which refuses what a real one refuses.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FakeCluster(ClusterUnderTest):
         self.close()
 
     def close(self) -> None:
-        """End everything that runs in the cluster, as leaving the `with` block does."""
+        """Stop everything that runs in the cluster, as leaving the `with` block does."""
         if not self._world.loop.is_closed():
             self._world.close()
             self._logs.__exit__(None, None, None)
@@ -112,7 +112,7 @@ class FakeCluster(ClusterUnderTest):
         self._board.remove(fault)
 
     def random_faults(self, schedule: Schedule) -> None:
-        """Set the random faults of controllers' calls, which occur in addition to injected faults; `calm` is none."""
+        """Set the random faults of controllers' calls, which are added to injected faults. `calm` means none."""
         self._board.background = schedule
 
     def heal(self) -> None:

@@ -28,14 +28,14 @@ VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply sta
 
 @attrs.frozen
 class FaultScope:
-    """The scope of a fault: a kind (None for all kinds), an object's name and a verb (empty for all)."""
+    """The requests that a fault affects: a kind (None for all), an object's name and a verb (empty for all)."""
 
     kind: Kind | None = None
     name: str = ""
     verb: str = ""
 
     def concerns(self, request: KubeRequest) -> bool:
-        """Report whether a request is in the scope."""
+        """Report whether the fault affects a request."""
         if self.kind not in (None, request.kind) or self.name not in ("", request.name):
             return False
         return not self.verb or request.action in _ACTIONS.get(self.verb, (self.verb,))
@@ -43,9 +43,9 @@ class FaultScope:
 
 @attrs.define(eq=False)
 class ActiveFault:
-    """A fault in effect, until `heal` or the end of its `with` block.
+    """A fault in effect, which ends by `heal` or at the end of its `with` block.
 
-    `left` is how often it still occurs, None: always.
+    `left` is how often it will still occur; None means without limit.
     """
 
     about: FaultScope
@@ -71,7 +71,7 @@ class ActiveFault:
 
 
 class FaultBoard(WatchFaults):
-    """The faults in effect. `set_behaviour` passes the faults of pods to the simulated workloads."""
+    """All faults in effect. `set_behaviour` passes faults of pods to the simulated workloads."""
 
     def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:
         self._set_behaviour = set_behaviour
@@ -112,7 +112,7 @@ class FaultBoard(WatchFaults):
         self._healed = asyncio.Event()
 
     def fault_of(self, request: KubeRequest) -> Fault | None:
-        """Return the fault of a call: the first one in effect whose scope it is in, else a random one."""
+        """Return the fault for a call: the first one in effect that affects it, or else a random one."""
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
                 continue
@@ -122,9 +122,10 @@ class FaultBoard(WatchFaults):
         return self.background(request)
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Delay or drop a watch event.
+        """Delay or drop a watch event, as the faults in effect demand; return whether it may be delivered.
 
-        Stale: wait until the fault is healed. Lost: wait as well, then raise Expired, so that the watcher lists again.
+        For a stale watch, wait until the fault is healed. For lost events, wait too and then raise Expired, so that the
+        watcher lists again.
         """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:
@@ -150,10 +151,10 @@ class FaultBoard(WatchFaults):
 
 
 def no_answer() -> BaseException:
-    """Return the error of a call without an answer."""
+    """Return the error that simulates a call without an answer."""
     return Unavailable("no answer")
 
 
 def crash() -> BaseException:
-    """Return the error that ends the process."""
+    """Return the error that simulates the end of the process."""
     return Crash()

@@ -11,7 +11,7 @@ from purekube.reconcilers import Resource
 
 
 class KindNames:
-    """The kinds of a cluster by name: built-in ones, those with simulated controllers, and those that it serves."""
+    """The kinds of a cluster by name: built-in ones, those of simulated controllers, and those that it serves."""
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, None] = {}
@@ -25,16 +25,16 @@ class KindNames:
         self._kinds[kind] = None
 
     def add_resource(self, resource: Resource[Any, Any]) -> None:
-        """Add a kind whose objects are read with its classes."""
+        """Add a kind whose objects are read into its attrs classes."""
         self.add(resource.kind)
         self._resources[resource.kind] = resource
 
     def resource(self, kind: Kind) -> Resource[Any, Any] | None:
-        """Return the classes of a kind; None if it has none."""
+        """Return the Resource with a kind's classes; None if it has none."""
         return self._resources.get(kind)
 
     def of(self, name: str) -> Kind:
-        """Return a kind by plural, plural and group, or kind. Raises ValueError for an unknown or ambiguous name."""
+        """Return a kind by its plural, plural and group, or kind. Raises ValueError if it is unknown or ambiguous."""
         found = [kind for kind in (*self._kinds, *_known()) if name in (kind.plural, _full(kind), kind.kind)]
         distinct = list(dict.fromkeys((kind.group, kind.plural) for kind in found))
         if not found:

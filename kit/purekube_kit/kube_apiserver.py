@@ -37,12 +37,12 @@ PATIENCE: Final = 240.0
 
 
 class CannotStart(Exception):
-    """The failure of etcd or kube-apiserver to start; the message has the name and the end of its log."""
+    """The error that etcd or kube-apiserver did not start. Its message has the name and the end of the log."""
 
 
 @attrs.frozen
 class Assets:
-    """The two executables."""
+    """The paths of the two programs, etcd and kube-apiserver."""
 
     etcd: Path
     apiserver: Path
@@ -50,7 +50,7 @@ class Assets:
 
 @attrs.frozen
 class RealServer:
-    """A running kube-apiserver."""
+    """The address and credentials of a running kube-apiserver."""
 
     url: str
     token: str = attrs.field(repr=False)
@@ -63,7 +63,7 @@ class RealServer:
 
 
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
-    """Return the executables, or the reason why there are none."""
+    """Return the paths of the programs, or the reason why they were not found."""
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
@@ -73,7 +73,7 @@ def assets_of(environment: Mapping[str, str]) -> Assets | str:
 
 
 def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str]:
-    """Return the command of a single etcd member, which does not sync to disk."""
+    """Return the command that runs a single etcd member, which does not sync its data to disk."""
     serves, joins = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
     return [
         str(assets.etcd),
@@ -90,9 +90,9 @@ def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str
 
 
 def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> list[str]:
-    """Return the command of a kube-apiserver with RBAC, without what needs controllers.
+    """Return the command that runs a kube-apiserver with RBAC, without features that need controllers.
 
-    Service accounts get no tokens, endpoints no addresses.
+    Service accounts get no tokens, and endpoints no addresses.
     """
     return [
         str(assets.apiserver),
@@ -116,7 +116,9 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
 
 
 def audit_flags(log: Path, policy: str) -> list[str]:
-    """Return flags for an audit log in `log` by `policy`, which is YAML and written next to it."""
+    """Return flags for an audit log in the file `log`. `policy` is YAML, which is written to a file in the
+    same folder.
+    """
     beside = log.with_name("policy.yaml")
     beside.write_text(policy, encoding="utf-8")
     return [f"--audit-log-path={log}", f"--audit-policy-file={beside}"]
@@ -124,10 +126,10 @@ def audit_flags(log: Path, policy: str) -> list[str]:
 
 @contextmanager
 def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> Iterator[RealServer]:
-    """Run both processes while the block runs, then stop them and remove their data.
+    """Run both programs while the block runs, then stop them and remove their data.
 
-    `flags` are added to kube-apiserver's. Raises CannotStart if one ends early or does not answer within `patience`
-    seconds (by the program's name).
+    `flags` are added to kube-apiserver's. `patience` maps a program's name to the seconds in which it must answer.
+    Raises CannotStart if a program ends early or does not answer in time.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
@@ -216,7 +218,7 @@ def _account_key() -> bytes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports that are free at the moment."""
+    """Return different TCP ports that are free at present."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

@@ -56,7 +56,7 @@ _WORKLOADS: Final = ("deployments", "statefulsets", "jobs")
 
 
 class LawBroken(AssertionError):
-    """A broken law. The text has the law, the observation, the object, and how to reproduce it."""
+    """The error that a law was broken. It names the law, what was observed, the object, and how to reproduce it."""
 
 
 def hold(
@@ -78,9 +78,9 @@ def hold(
     `by_hand` is False) everything is as without faults. Deleted at any moment, the object goes, with everything that
     was made for it except kinds that it `keeps`.
 
-    Each cluster has a deep copy of the controller. `outside` returns the state of a faked service of that copy: it has
-    to be the same in all clusters, and after a deletion as before. `serves` are further kinds. Equal objects meet equal
-    faults, unless `seed` is given.
+    Each law is tried in new clusters with a deep copy of the controller. `outside` returns the state of a faked service
+    that such a copy uses. It must be the same in all clusters, and after a deletion the same as before. `serves` are
+    further kinds. Equal objects meet equal faults, unless `seed` is given.
     """
     drawn = _seed_of(given) if seed is None else seed
     trial = _Trial(controller, given, outside, serves, keeps, by_hand, within, drawn)

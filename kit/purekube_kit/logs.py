@@ -14,7 +14,7 @@ _QUIET: Final = ("event", "log_level", "exc_info")
 
 @contextmanager
 def keeping_logs(lines: list[str]) -> Iterator[None]:
-    """Keep warnings and errors in `lines`, unless logging is configured already; restore it afterwards."""
+    """Append warnings and errors to `lines` while the block runs, unless logging is configured already."""
     if structlog.is_configured():
         yield
         return

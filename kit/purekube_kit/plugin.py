@@ -24,7 +24,7 @@ kubeconfig.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that choose where tests with the fixture run."""
+    """Add the options that choose the clusters in which tests with the fixture run."""
     group = parser.getgroup("purekube_kit", "clusters of purekube_kit")
     group.addoption(
         OPTION,
@@ -37,18 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the chosen places at the start. Raises UsageError."""
+    """Check the chosen clusters at the start of the session. Raises UsageError."""
     places(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test once in each chosen place."""
+    """Run each test once in each chosen cluster."""
     if FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(FIXTURE, places(metafunc.config), indirect=True, scope="function")
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the chosen places. Raises UsageError for an unknown one."""
+    """Return the names of the chosen clusters. Raises UsageError for an unknown one."""
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]
     for place in chosen:

@@ -12,7 +12,9 @@ from purekube.reconcilers import Children, Desired, Object
 
 @attrs.define
 class AskedTwice:
-    """The function, called a second time with copies at each call. `different` describes the first difference."""
+    """A pure function wrapped so that each call is made twice with copies. `different` describes the first
+    difference.
+    """
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]
     different: str = ""

@@ -45,18 +45,18 @@ _STARTS: Final = 60.0
 
 
 class NotHere(unittest.SkipTest):
-    """The error for a test that needs something that this cluster lacks.
+    """The error that a test needs something that this cluster lacks.
 
-    pytest and unittest skip such a test, with the reason.
+    pytest and unittest skip such a test and show the reason.
     """
 
 
 class RealCluster(ClusterUnderTest):
-    """The cluster of a kubeconfig, in a namespace of its own that is deleted at the end. Time is real.
+    """The cluster of a kubeconfig, with a namespace that is created for the test and deleted at its end. Time is real.
 
-    With `workloads` Deployments and the like are simulated, which a kube-apiserver without controllers needs. CRDs that
-    exist already are used as they are; those that the test brings are deleted at the end, unless others have objects of
-    them by then.
+    With `workloads`, Deployments and similar kinds are simulated, which a kube-apiserver without controllers needs.
+    CRDs that exist already are used as they are. CRDs that the test brings are deleted at the end, unless other users
+    have created objects of them by then.
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
@@ -107,7 +107,7 @@ class RealCluster(ClusterUnderTest):
 
     @property
     def seconds(self) -> float:
-        """The seconds since the cluster began."""
+        """The seconds since the cluster was started."""
         return time.monotonic() - self._began
 
     # --- the world ---------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class RealCluster(ClusterUnderTest):
         return 0
 
     def note(self, actor: str, what: str) -> None:
-        """Keep no trace."""
+        """Do nothing, since no trace is kept."""
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
         """Ignore a reconcile."""
@@ -191,7 +191,7 @@ class RealCluster(ClusterUnderTest):
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start a process again that a fault has killed; keep any other error that ended it."""
+        """Start the process again if a fault has killed it; remember any other error that ended it."""
         if replica is not self._replica:
             return
         if error is not None:

@@ -14,7 +14,7 @@ _LAST_EVENTS: Final = 10
 
 @attrs.frozen
 class Write:
-    """A write of a controller that reached the API server. `at`: seconds since the cluster began.
+    """A write of a controller that reached the API server. `at` is in seconds since the cluster was started.
 
     `verb` is create, update, apply, patch or delete, with ` status` where only that was written; `refused` is the API
     server's refusal, if there was one. `changed` is False if the object was the same before: an apply that changes
@@ -32,7 +32,7 @@ class Write:
 
     @property
     def told(self) -> str:
-        """The write in words."""
+        """A description of the write in one line."""
         if self.refused:
             return f"{self.verb} {self.ref}: refused: {self.refused}"
         return f"{self.verb} {self.ref}{'' if self.changed else ' (nothing changed)'}"
@@ -68,7 +68,7 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Diagnostics:
-    """Everything that helps to find out why an expected state was not reached."""
+    """The information that helps to find out why an expected state was not reached."""
 
     what: str
     live: Manifest | None

@@ -42,9 +42,9 @@ def objects_of(
 ) -> Any:
     """Return a strategy for objects of a `Resource`, or for manifests of a CRD's stored version or of `version`.
 
-    The objects satisfy bounds, patterns, formats, unique keys and CEL rules. Values are plain, or bounds in the schema;
-    `wide` adds values that users seldom write. `spec` sets fields of `spec`: values or strategies. Raises ValueError
-    for an invalid definition; drawing raises NoExample if no object satisfies the rules.
+    The objects satisfy bounds, patterns, formats, unique keys and CEL rules. Values are ordinary ones, or at a bound of
+    the schema; `wide` adds values that users seldom write. `spec` sets fields of `spec`: values or strategies. Raises
+    ValueError for an invalid definition; drawing raises NoExample if no object satisfies the rules.
     """
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.object)()

@@ -23,12 +23,12 @@ _TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenreque
 
 
 class KubeApiClient(KubeApi):
-    """A client of the API server in `config`; an async context manager.
+    """A client of the API server in `config`, to be used as an async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission webhook may
-    take 30); a watch may be silent for its own timeout plus `watch_grace`. Token and authority files are read again
-    after `credential_max_age` seconds. `observe` is called for every request; `before_write` may stop a write by
-    raising an error. It adds to `KubeApi` the calls that only commands for people need.
+    take 30). A watch may be silent for its own timeout plus `watch_grace`. Token and authority files are read again
+    after `credential_max_age` seconds. `observe` is called for every request. `before_write` may stop a write by
+    raising an error. The client adds to `KubeApi` the calls that only commands for people need.
     """
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:
@@ -53,7 +53,7 @@ class KubeApiClient(KubeApi):
         return version_of(request, await self._http.body_of(request, "/version"))
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """Create a review, which is answered and not stored (SubjectAccessReview).
+        """Send a review such as a SubjectAccessReview, which the API server answers without storing it.
 
         Raises Forbidden, Invalid, Unavailable.
         """
@@ -77,7 +77,7 @@ class KubeApiClient(KubeApi):
     async def pod_log(
         self, pod: ObjectRef, container: str, *, follow: bool = False, tail_lines: int | None = None
     ) -> AsyncIterator[str]:
-        """Yield the lines of a container's log, with `follow` as they are written."""
+        """Yield the lines of a container's log. With `follow`, wait for further lines."""
         params = {"container": container, "follow": "true" if follow else "", "tailLines": tail_lines}
         request = self._about(KubeVerb.GET, pod, params, subresource="log")
         async for line in self._http.lines(request, follow=follow):

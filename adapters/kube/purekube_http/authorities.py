@@ -15,7 +15,7 @@ from purekube_http.authorization import MAX_AGE
 
 
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
-    """Return the TLS context of an https:// server, with our client certificate if configured; None for http://.
+    """Return the TLS context for an https:// server, with our client certificate if there is one; None for http://.
 
     Raises Permanent if certificates or keys of the configuration cannot be loaded.
     """
@@ -29,13 +29,16 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """Return the authority file of `context`, to be re-read after `max_age` seconds; None if none is configured."""
+    """Return the file of the authorities that `context` trusts; None if no file is configured.
+
+    The file is read again after `max_age` seconds.
+    """
     path = config.cluster.certificate_auth
     return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
 
 
 class AuthorityFile:
-    """The file of certificate authorities of a TLS context: when it changes, the new authorities are trusted as well.
+    """The file of certificate authorities of a TLS context. When it changes, the new authorities are trusted as well.
 
     The old ones stay trusted until the process ends, which bridges a rotation. lightkube reads the file only once.
     """
@@ -56,7 +59,7 @@ class AuthorityFile:
         self._stamp = self._modified()
 
     def refresh(self) -> None:
-        """Trust the authorities in the file if it has changed.
+        """Read the file if it has changed, and trust the authorities in it.
 
         A half-written file is read again at the next refresh.
         """

@@ -23,19 +23,23 @@ _ANSWER = "the credential plugin's answer"
 
 
 class AuthorizationSource(Protocol):
-    """The source of the Authorization header. Raises ConfigError with the problem, and without the token."""
+    """A source of the Authorization header. Raises ConfigError, whose message does not contain the token."""
 
     async def current(self) -> str:
         """Return the header's value, empty for none."""
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Return another value after the server answered 401 to `refused`; empty if there is none."""
+        """Return a new value after the server answered `refused` by 401; empty if there is none."""
         ...
 
 
 def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSource:
-    """Return the source for a kubeconfig's user; of several credentials the first in this order is used."""
+    """Return the source for a kubeconfig's user.
+
+    If the user has several credentials, the first of these is used: token file, token, exec plugin, user name and
+    password.
+    """
     if user.token_file:
         return TokenFile(Path(user.token_file), max_age=max_age)
     if user.token:
@@ -50,7 +54,7 @@ def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSourc
 
 @attrs.frozen
 class FixedAuthorization:
-    """A value that does not change."""
+    """A source of a value that does not change."""
 
     value: str = attrs.field(repr=False)
 
@@ -59,15 +63,15 @@ class FixedAuthorization:
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """Return an empty text, as there is no other value."""
+        """Return an empty text, since there is no other value."""
         return ""
 
 
 class TokenFile:
-    """Bearer token from a file that the kubelet rotates.
+    """A source that reads a bearer token from a file, which the kubelet rotates.
 
     lightkube reads the file again only after a 401. It would keep an old token for ever if a proxy still accepts it, or
-    if a webhook-authenticated cluster answers 403.
+    if a cluster with webhook authentication answers 403.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def current(self) -> str:
-        """Return the token that the file had when it was last read, at most `max_age` seconds ago."""
+        """Return the token. The file is read again if the last read is more than `max_age` seconds ago."""
         if self._monotonic() - self._read_at > self._max_age:
             self._read()
         return self._bearer
@@ -102,13 +106,13 @@ class TokenFile:
 
 
 class ExecPlugin:
-    """A token that a command prints; lightkube runs it at the first request and after a 401."""
+    """A source that runs a command which prints a token. It runs at the first request and after a 401."""
 
     def __init__(self, command: UserExec) -> None:
         self._auth = ExecAuth(command)
 
     async def current(self) -> str:
-        """Return the token of the last run."""
+        """Return the token that the command printed last."""
         return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:

@@ -33,9 +33,9 @@ def load_config(
 ) -> SingleConfig:
     """Return the configuration of one cluster.
 
-    It is read from `kubeconfig` if given; else the pod's `service_account` folder, the file `KUBECONFIG` names, or
-    `~/.kube/config`. `context` chooses among contexts, the current one by default. Raises Permanent with the file's
-    name, the problem and advice.
+    It is read from `kubeconfig` if given. Otherwise it is read from the first of these that exists: the pod's
+    `service_account` folder, the file that `KUBECONFIG` names, `~/.kube/config`. `context` selects a context; the
+    default is the current one. Raises Permanent with the file's name, the problem and advice.
     """
     path = kubeconfig or _kubeconfig_path(Path(service_account))
     origin = str(path) if path else "the service account"
@@ -55,7 +55,7 @@ def load_config(
 
 
 def with_token(config: SingleConfig, token: str) -> SingleConfig:
-    """Return the configuration of the same cluster for the holder of a token."""
+    """Return the configuration of the same cluster with `token` as the only credential."""
     return config._replace(user=User(token=token))
 
 

@@ -44,9 +44,9 @@ class TooLarge(Exception):
 
 
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the body of a success, of at most `limit` bytes.
+    """Return the body of a successful response, if it has at most `limit` bytes.
 
-    Raises TooLarge, after closing the connection, and otherwise what `accepted` raises.
+    Raises TooLarge after closing the connection, and the errors of `accepted`.
     """
     if response.status >= 300:
         return await accepted(request, response)
@@ -63,7 +63,7 @@ async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit:
 
 
 async def accepted(request: KubeRequest, response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a success; raise an error for any other status, and for an incomplete body."""
+    """Return the body of a successful response. Raises an error for any other status, and for an incomplete body."""
     try:
         body = await response.read()
     except (aiohttp.ClientError, TimeoutError) as error:

@@ -43,7 +43,7 @@ _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is t
 
 @attrs.frozen
 class ServerResponse:
-    """A response, reduced to the parts that determine its error. Header names are lower case."""
+    """The parts of a response that determine its error. Header names are lower case."""
 
     code: int
     content_type: str
@@ -53,7 +53,7 @@ class ServerResponse:
 
     @classmethod
     def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
-        """Read a response; a body that is not a Kubernetes Status becomes a short excerpt of text."""
+        """Make this value of a response. A body that is not a Kubernetes Status becomes a short excerpt of text."""
         status = _status(body)
         return cls(
             code=code,
@@ -65,12 +65,12 @@ class ServerResponse:
 
     @property
     def reason(self) -> str:
-        """`reason` of the Status, empty without one."""
+        """The field `reason` of the Status; empty if there is none."""
         return str(get_path(self.status, "reason") or "")
 
     @property
     def message(self) -> str:
-        """The server's message, at most 1 KiB of it."""
+        """The server's message, cut to 1 KiB."""
         if self.status is None:
             return (
                 f"HTTP {self.code} without a Kubernetes Status ({self.content_type or 'no content type'}) {self.text}"
@@ -79,7 +79,7 @@ class ServerResponse:
 
     @property
     def causes(self) -> tuple[Mapping[str, Any], ...]:
-        """`details.causes` of the Status."""
+        """The field `details.causes` of the Status."""
         causes = get_path(self.status, "details", "causes")
         return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
 
@@ -123,9 +123,9 @@ def in_stream_error(request: KubeRequest, status: Json) -> OperatorError:
 
 
 def transport_error(request: KubeRequest, error: Exception) -> OperatorError:
-    """Return the error for a request without a complete answer.
+    """Return the error for a request that was not answered completely.
 
-    Texts of protocol errors may include header values, tokens among them: such errors are named, not quoted.
+    Protocol errors may quote headers, and so tokens. Of these only the type is reported.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():

@@ -18,12 +18,12 @@ _PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
 
 
 class NoAnswer(Exception):
-    """The API server gave no answer, or broke off."""
+    """The API server did not answer, or the answer was interrupted."""
 
 
 @attrs.frozen(eq=False)
 class ForwardedAnswer:
-    """An answer whose body is still to be read. `close` ends its connection."""
+    """An answer whose body has not been read yet. `close` ends its connection."""
 
     _response: aiohttp.ClientResponse
 
@@ -34,12 +34,12 @@ class ForwardedAnswer:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, with names in lower case, except those about the connection and the encoding of the body."""
+        """The headers in lower case, without those about the connection and the body's encoding."""
         known = ("content-type", "retry-after", "warning", "audit-id")
         return {name.lower(): value for name, value in self._response.headers.items() if name.lower() in known}
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raises NoAnswer when it breaks off."""
+        """Yield the body in pieces as they arrive. Raises NoAnswer if it is interrupted."""
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk
@@ -51,12 +51,12 @@ class ForwardedAnswer:
         return b"".join([chunk async for chunk in self.chunks()])
 
     def close(self) -> None:
-        """Close the connection, also in the middle of the body."""
+        """Close the connection, even in the middle of the body."""
         self._response.close()
 
 
 class Forwarder:
-    """A way to the API server of `config` for requests of other clients."""
+    """A forwarder of other clients' requests to the API server in `config`."""
 
     def __init__(self, config: SingleConfig) -> None:
         self._pool = ConnectionPool(

@@ -27,7 +27,7 @@ _PAGE_BYTES = 2 * 1024 * 1024
 
 
 class HttpTransport:
-    """The connections to the API server in `config`; `KubeApiClient` explains the settings."""
+    """The transport to the API server in `config` over HTTP. See `KubeApiClient` for its settings."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class HttpTransport:
             await self._watches.close()
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Send one request and return its answer. A page of too many bytes is requested again with fewer objects."""
+        """Send one request and return its answer. A page that is too large is requested again with fewer objects."""
         limit = request.params.get("limit") if request.verb is KubeVerb.LIST else None
         if isinstance(limit, int):
             return await self._page(request, limit)
         return answer_of(request, await self.body_of(request))
 
     async def body_of(self, request: KubeRequest, url: str = "") -> bytes:
-        """Return the body of a success as it came. `url` replaces the path of the resource."""
+        """Return the undecoded body of a successful response. `url` replaces the path of the resource."""
         return await accepted(request, await dispatch(self._requests, request, url=url))
 
     async def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
@@ -87,7 +87,7 @@ class HttpTransport:
             response.close()
 
     async def lines(self, request: KubeRequest, *, follow: bool) -> AsyncIterator[str]:
-        """Yield the lines of an answer that is plain text; with `follow` they may come with any time between them."""
+        """Yield the lines of an answer in plain text. With `follow` there is no time limit between two lines."""
         response = await self._opened(request, None if follow else self._timeout.sock_read)
         try:
             splitter = LineSplitter()

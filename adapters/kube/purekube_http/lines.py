@@ -5,7 +5,7 @@ LINE_LIMIT = 32 * 1024 * 1024
 
 
 class LineTooLong(Exception):
-    """A line exceeds the limit: the peer does not speak the watch protocol."""
+    """A line exceeds the limit, so the peer does not speak the watch protocol."""
 
 
 class LineSplitter:

@@ -37,7 +37,7 @@ _METADATA_OF_EACH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s
 
 
 def url_of(request: KubeRequest) -> str:
-    """Return the path and query."""
+    """Return the URL path and query of a request."""
     is_in_path = request.name and (request.verb is not KubeVerb.CREATE or request.subresource)
     name = f"/{quote(request.name, safe=':')}" if is_in_path else ""
     subresource = f"/{request.subresource}" if request.subresource else ""
@@ -61,7 +61,7 @@ def _query(params: tuple[tuple[str, str | int | None], ...]) -> str:
 
 
 def headers_of(request: KubeRequest) -> dict[str, str]:
-    """Return the headers that differ from request to request.
+    """Return the headers of this request, other than those that every request has.
 
     The API server adds the groups of an impersonated account. Naming them in the request would need a right on groups.
     """
@@ -81,7 +81,7 @@ def media_type_of(request: KubeRequest) -> str:
 
 
 def encoded(request: KubeRequest) -> bytes | None:
-    """Return the body as JSON, None for none. Raises Invalid for values that JSON cannot represent."""
+    """Return the body as JSON; None if there is none. Raises Invalid for values that JSON cannot represent."""
     if request.body is None:
         return None
     try:

@@ -17,7 +17,7 @@ _EXCERPT = 80
 
 
 def answer_of(request: KubeRequest, body: bytes) -> Manifest:
-    """Decode the answer: the requested object or list, or for DELETE the deleted object or a Status.
+    """Return the decoded answer: the object or list, or for a DELETE the deleted object or a Status.
 
     Raises Unavailable for any other answer.
     """
@@ -48,7 +48,10 @@ def version_of(request: KubeRequest, body: bytes) -> str:
 
 
 def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return an answered review, which has neither name nor version. Raises Unavailable for any other answer."""
+    """Return an answered review. Unlike other objects it has neither a name nor a resourceVersion.
+
+    Raises Unavailable for any other answer.
+    """
     manifest = _decoded(request, body)
     if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
         raise not_the_server(request, problem)
@@ -103,9 +106,9 @@ def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[s
 
 
 def replace_type(request: KubeRequest, partial: Any) -> str:
-    """Replace the type of partial metadata, in place, by the requested kind.
+    """Replace, in place, the type PartialObjectMetadata of an object by the requested kind.
 
-    Returns the problem if it is no PartialObjectMetadata, empty otherwise.
+    Return an empty text, or the problem if the object has another type.
     """
     if problem := _typed(partial, *_PARTIAL):
         return problem
@@ -129,7 +132,9 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
 
 
 def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
-    """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
+    """Return the error for a status 200 with an unusable body. Its `status` distinguishes it from a broken
+    connection.
+    """
     message = (
         f"{request}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
     )

@@ -40,9 +40,9 @@ _log = logging.getLogger("vworkspace.requests")
 
 
 class FencedBody(aiohttp.Payload):
-    """The body of a write. Head and body are sent together, and the fence is checked right before.
+    """The body of a write. The leader's fence is checked immediately before head and body are sent together.
 
-    A server acts on complete requests only, so a request that is stopped before its body has no effect.
+    A server acts only on complete requests, so a request that is stopped before its body has no effect.
     """
 
     _autoclose = True
@@ -58,16 +58,16 @@ class FencedBody(aiohttp.Payload):
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body, unless the fence stops it."""
+        """Send the body. The fence may stop it by raising an error."""
         self._before_write()
         await writer.write(self._body)
 
 
 class ConnectionPool:
-    """The connections to one API server, with metrics and the leader's fence.
+    """The connections to one API server, with metrics, and a fence that stops writes of a former leader.
 
-    There are at most `connections` at once (0: no limit); an idle one is kept for 30 s if `keep`. Raises Permanent if
-    the configured address is unusable, or certificates or keys cannot be loaded.
+    There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. Raises
+    Permanent if the configured address is unusable, or if certificates or keys cannot be loaded.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ConnectionPool:
         headers: Mapping[str, str] = {},
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send one request to `target`, path and query; again with a new credential after a 401.
+        """Send one request to `target` (path and query). After a 401 it is sent once more with a renewed credential.
 
         The fence is checked before waiting for a connection, and again when bytes are to be sent.
         """

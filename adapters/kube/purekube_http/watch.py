@@ -29,9 +29,9 @@ _types = {event.value: event for event in WatchEventType}
 
 
 async def read_events(request: KubeRequest, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
-    """Yield the events of an open stream, of objects or of their metadata.
+    """Yield the events of an open watch, whether it sends whole objects or only metadata.
 
-    Raises Expired and Unavailable; aiohttp's errors pass through.
+    Raises Expired and Unavailable. Errors of aiohttp are not translated.
     """
     splitter = LineSplitter()
     async for chunk in response.content.iter_any():

@@ -12,7 +12,10 @@ from vworkspace_odoo.tls import default_verify
 
 
 class AdminClient:
-    """A client of the admin API at `url`. Calls raise Permanent for a refusal and Unavailable without an answer."""
+    """A client of the control plane's admin API at `url`.
+
+    Calls raise Permanent if the request is refused, and Unavailable if it is not answered.
+    """
 
     def __init__(self, url: str, token: str, *, ssl_context: ssl.SSLContext | None = None) -> None:
         self._client = httpx2.AsyncClient(

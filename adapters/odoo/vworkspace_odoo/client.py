@@ -44,12 +44,12 @@ class _Answer:
 
 
 class HttpControlPlane:
-    """The control plane at `base_url`. `token` is called before each request, so that a new token takes effect at once.
+    """A client of the control plane at `base_url`. `token` is called before each request, so that a new token is used
+    at once.
 
-    `margin` is how many seconds longer than a poll's wait its answer may take; a request without a wait may take
-    `timeout` seconds. `transport` replaces sockets, as in a simulation. Raises ValueError for a URL that no control
-    plane can have, and for plain http:// to another machine unless `allow_http`. Use it as an async context manager, or
-    close it.
+    `margin` is the number of seconds that the answer to a long poll may take beyond the poll's wait. Other requests may
+    take `timeout` seconds. `transport` replaces sockets in a simulation. Raises ValueError for an unusable URL, and for
+    http:// to another machine unless `allow_http`. Use it as an async context manager, or close it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs. From an answer beyond the limits, only the jobs that fit are returned (PULL-7)."""
+        """Long-poll for jobs. If the answer exceeds the limits, only the jobs that fit are returned (PULL-7)."""
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
         answer = await self._send("GET", path, timeout=wait + self._margin, whole=False)
@@ -106,7 +106,7 @@ class HttpControlPlane:
     async def ack(self, job_id: str) -> None:
         """Acknowledge a job.
 
-        An HTML page instead of an answer counts as 404, as an unacknowledged job is offered again.
+        An HTML page in place of an answer counts as 404. This is safe, as an unacknowledged job is offered again.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
@@ -124,7 +124,7 @@ class HttpControlPlane:
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report a terminal result; a 409 means that it has been received already."""
+        """Report the final result of a job. A 409 means that it was received before, and is a success."""
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/result", body)
         except Permanent as error:
@@ -136,7 +136,7 @@ class HttpControlPlane:
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token for a long-lived one; the one-time token is the bearer."""
+        """Exchange a one-time token, sent as the bearer token, for a long-lived one."""
         token = body.get("registrationToken")
         if not isinstance(token, str):
             raise Invalid("registrationToken: is required")
@@ -253,7 +253,7 @@ def _type(answer: _Answer) -> str:
 
 
 def without_token(error: OperatorError, token: str) -> OperatorError:
-    """Return the error without the token, in case the server echoed it."""
+    """Return the error with the token removed from its message, in case the server echoed it."""
     if token in error.message:
         error.message = error.message.replace(token, "***")
         error.args = (error.message,)

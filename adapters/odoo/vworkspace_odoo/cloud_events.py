@@ -19,10 +19,10 @@ _LONGEST_ANSWER: Final = 4096
 
 
 class CloudEventReceiver:
-    """A receiver of CloudEvents at `url`; `token` is read before each request, and without one none is sent.
+    """A client that delivers CloudEvents to `url`. `token` is read before each request; an empty one is not sent.
 
-    No error names more of the URL than its host, since many receivers have a secret in its path. A token goes to
-    another machine by https:// only. Use it as an async context manager.
+    Errors name only the host of the URL, since many receivers have a secret in its path. A token is sent to another
+    machine only over https://. Use it as an async context manager.
     """
 
     def __init__(self, url: str, token: Callable[[], str] = lambda: "", *, timeout: float = 10.0) -> None:
@@ -42,7 +42,10 @@ class CloudEventReceiver:
         await self._client.aclose()
 
     async def send(self, event: Mapping[str, Any]) -> None:
-        """Deliver one event. Raises Invalid for what the receiver will never take, else what says why it did not."""
+        """Deliver one event.
+
+        Raises Invalid if the receiver will never accept it, and otherwise the error that says why it was not delivered.
+        """
         headers = {"Content-Type": MEDIA_TYPE}
         if token := self._token():
             if not TOKEN_TEXT.fullmatch(token):

@@ -34,16 +34,16 @@ _JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNOREC
 
 
 def is_json(content_type: str) -> bool:
-    """Report whether a body of this type is JSON: our own media type, or plain JSON, which frameworks send."""
+    """Report whether a content type is JSON: our own media type, or plain JSON, which web frameworks send."""
     return _JSON_TYPES.match(content_type.strip()) is not None
 
 
 def decode(body: bytes, where: str) -> Mapping[str, Any]:
-    """Decode `body` as a JSON object. Raises Unavailable with the problem.
+    """Return `body` decoded as a JSON object. Raises Unavailable with the problem.
 
-    It accepts what strict parsers refuse (lone surrogates, NaN, very long integers, very deep nesting), because one bad
-    job must not hide the others: the core refuses that job alone. An answer with too many values is refused before any
-    object is built.
+    Text that strict parsers refuse is accepted (lone surrogates, NaN, very long integers, very deep nesting), so that
+    one bad job does not hide the others; the core refuses that job alone. An answer with too many values is refused
+    before any object is built.
     """
     if (count := _values(body)) > MOST_VALUES:
         problem = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"
@@ -61,7 +61,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
-    """Return the jobs of an answer for which `fits` is true. Raises Unavailable with the problem."""
+    """Return the jobs of an answer that `fits`. Raises Unavailable with the problem."""
     jobs = decode(body, where).get("jobs")
     if not isinstance(jobs, list):
         raise Unavailable(f"{where}: the answer has no list of jobs")
@@ -69,16 +69,16 @@ def jobs_of(body: bytes, where: str) -> list[Any]:
 
 
 def fits(body: bytes) -> bool:
-    """Report whether the whole answer may be decoded."""
+    """Report whether an answer is small enough to be decoded as a whole."""
     return _values(body) <= MOST_VALUES
 
 
 def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[Any]:
-    """Return as many jobs as fit, of an answer with too many values or of its first `longest` bytes.
+    """Return the first jobs of an answer that is too large, as many as fit into the limits.
 
-    A job that is too large alone is an `OversizedJob`, and the last; the control plane offers the jobs after it again
-    once it is answered. Takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be
-    returned.
+    `body` has too many values, or is only the first `longest` bytes of the answer. A job that is too large on its own
+    is returned as an `OversizedJob`, and is the last one. The control plane offers later jobs again once it is
+    answered. This takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be returned.
     """
     jobs: list[Any] = []
     left = MOST_VALUES

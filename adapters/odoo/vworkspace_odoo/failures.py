@@ -20,7 +20,7 @@ _LONGEST_ID: Final = 128
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
-    """Return the server's time, from its `Date` header."""
+    """Return the server's time from the `Date` header; None if that is missing or malformed."""
     return parse_http_date(headers.get("date"))
 
 

@@ -25,19 +25,25 @@ _AGREEMENTS: Final = frozenset({"P-256", "P-384", "P-521", "X25519"})
 
 @attrs.frozen
 class BoundKey:
-    """A key and the values of `alg` that it may be used with: a header can choose only among these."""
+    """A key with the algorithms (`alg`) for which it may be used. A JOSE header can choose only among these."""
 
     key: ECKey | OKPKey = attrs.field(repr=False)
     algorithms: frozenset[str]
 
     def may_serve(self, header: Mapping[str, Any]) -> bool:
-        """Report whether `alg` is one of this key's, and `kid`, if both have one, is this key's."""
+        """Report whether this key may be used for a JOSE header.
+
+        It may if `alg` is one of the key's algorithms, and if `kid` matches where both have one.
+        """
         kid, own = header.get("kid"), self.key.kid
         return header.get("alg") in self.algorithms and (kid is None or own is None or kid == own)
 
 
 def signing_keys(text: str) -> tuple[BoundKey, ...]:
-    """Return public keys for signatures: Ed25519 or P-256. Raises Invalid, which reveals nothing of `text`."""
+    """Return the public keys in `text` that verify signatures (Ed25519 or P-256).
+
+    Raises Invalid, whose message contains nothing of `text`.
+    """
     keys = []
     for key in _keys(text, "signing-public-key"):
         if key.is_private:
@@ -49,9 +55,9 @@ def signing_keys(text: str) -> tuple[BoundKey, ...]:
 
 
 def decryption_keys(text: str) -> tuple[BoundKey, ...]:
-    """Return private keys for payloads: P-256, P-384, P-521 or X25519.
+    """Return the private keys in `text` that decrypt payloads (P-256, P-384, P-521 or X25519).
 
-    Raises Invalid, which reveals nothing of `text`.
+    Raises Invalid, whose message contains nothing of `text`.
     """
     keys = []
     for key in _keys(text, "decryption-key"):

@@ -46,7 +46,10 @@ class _Envelopes(jwe.JWERegistry):
 
 @attrs.frozen
 class JosePayloads:
-    """The keys of the credentials. An unusable key is reported when a job needs it."""
+    """A verifier and decrypter of job payloads with the keys of the credentials Secret.
+
+    An unusable key is reported only when a job needs it.
+    """
 
     signing_key: str = attrs.field(default="", repr=False)
     decryption_key: str = attrs.field(default="", repr=False)
@@ -57,7 +60,7 @@ class JosePayloads:
         return bool(self.signing_key)
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
-        """Raise Invalid unless `signature` is a detached JWS over the canonical JSON of `content`."""
+        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid."""
         verify_detached(signature, canonical(content), signing_keys(self.signing_key))
 
     def decrypt(self, sealed: str) -> Any:
@@ -72,7 +75,7 @@ class JosePayloads:
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
-    """Return RFC 8785 JSON. Raises Invalid for values that it cannot represent."""
+    """Return `content` as canonical JSON (RFC 8785). Raises Invalid for values that it cannot represent."""
     try:
         return rfc8785.dumps(dict(content))
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError):
@@ -80,7 +83,10 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 
 
 def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) -> None:
-    """Raise Invalid unless `signature` is a detached JWS (RFC 7515, appendix F) over `content` by one of `keys`."""
+    """Verify that `signature` is a detached JWS (RFC 7515, appendix F) over `content` by one of `keys`.
+
+    Raises Invalid.
+    """
     parts = _parts(signature, _SIGNATURE_LIMITS, "the signature")
     if parts[1]:
         raise Invalid("the signature is not detached: its second part must be empty")
@@ -96,7 +102,7 @@ def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) ->
 
 
 def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
-    """Return the content of a JWE in compact form. Raises Invalid."""
+    """Return the decrypted content of a JWE in compact form. Raises Invalid."""
     parts = _parts(sealed, _SEALED_LIMITS, "encryptedPayload")
     if any(len(part) > limit for part, limit in zip(parts, _SEALED_LIMITS, strict=True)):
         raise Invalid("encryptedPayload has a part that is too long")

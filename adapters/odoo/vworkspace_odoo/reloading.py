@@ -41,12 +41,13 @@ class _Connections:
 
 
 class ReloadingControlPlane:
-    """The control plane at `endpoint()`, which is called before each request. Use it as an async context manager.
+    """A client of the control plane whose URL and credentials may change while it runs.
 
-    Connections are kept while URL and certificates stay the same; a new token takes effect with the next request.
-    Connections to an earlier endpoint are closed when the last call on them ends. Unusable certificates raise
-    Permanent, in addition to the port's errors. `on_token_used` is called with the token of each call and whether it
-    was accepted, or answered with 401 or 403; registration has a token of its own.
+    `endpoint` is called before each request. Connections are kept while URL and certificates stay the same; a new token
+    is used from the next request on. Connections to an earlier endpoint are closed when the last call on them ends.
+    Unusable certificates raise Permanent, in addition to the port's errors. `on_token_used` is called with the token of
+    each call and whether the server accepted it or answered 401 or 403. It is not called for registration, which has a
+    token of its own. Use the client as an async context manager.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class ReloadingControlPlane:
             await control.status(job_id, body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report a terminal result."""
+        """Report the final result of a job."""
         async with self._current() as control:
             await control.result(job_id, body)
 

@@ -13,10 +13,11 @@ from purekube.apimachinery.secret_material import without_user
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
-    """Return a context that trusts the authority `ca` and shows `certificate`; all PEM, empty for none.
+    """Return a TLS context that trusts the authority `ca` and presents `certificate`, all as PEM and empty for none.
 
-    Without `ca` the system's authorities are trusted, with it only that one. None if both are empty: the client's
-    default. Raises Permanent, which names the unusable key of the Secret and reveals nothing of it.
+    Without `ca` the system's authorities are trusted, otherwise only `ca`. If both are empty the result is None, which
+    means the HTTP client's default. Raises Permanent, which names the unusable key of the Secret but shows nothing of
+    its value.
     """
     if bool(certificate) != bool(private_key):
         raise Permanent(
@@ -31,9 +32,9 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
 
 
 def default_verify(url: str) -> ssl.SSLContext | bool:
-    """Return what httpx verifies with for `url` by default: the system's authorities.
+    """Return the default value of httpx's `verify` for `url`, which trusts the system's authorities.
 
-    Loading them takes tens of milliseconds. Plain HTTP has nothing to verify, hence a context without any authority.
+    Loading them takes tens of milliseconds. Plain HTTP does not need them, so it gets a context without any.
     """
     return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

@@ -20,7 +20,7 @@ Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
 
 @attrs.frozen
 class Candidacy:
-    """A candidacy for one Lease. Without a `name` the machine's name identifies the process."""
+    """The settings of a candidate for one Lease. Without a `name` the machine's name identifies the process."""
 
     namespace: str
     lease: str
@@ -32,9 +32,10 @@ class Candidacy:
 
 @asynccontextmanager
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
-    """Take part in the election while the block runs, and release the Lease after it.
+    """Take part in the leader election while the block runs, and release the Lease afterwards.
 
-    A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
+    If the block fails or is cancelled, its writes may still be in flight, so the Lease is left to expire. Raises
+    LeaseLost.
     """
     fence, policy = Fence(machine.monotonic), candidacy.policy
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:

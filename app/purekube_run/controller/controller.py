@@ -21,20 +21,20 @@ from purekube_run.controller.informers import Informers, StoredObject
 
 
 class KeyReconciler(Protocol):
-    """The reconcile of one controller."""
+    """The reconciler of one controller, which is called with an object's reference as key."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass: observe, decide, execute. `stored` is the cached object, None if the cache does not hold it.
+        """Run one pass: observe, decide, execute. `stored` is the cached object, None if the cache has none.
 
-        Calls `on_write` for each write as soon as the server has answered (RUN-3). An OperatorError may be raised, or
-        returned in the result.
+        `on_write` is called for each write as soon as the server has answered (RUN-3). An OperatorError may be raised,
+        or returned in the result.
         """
         ...
 
 
 @attrs.frozen
 class For:
-    """The informers of the reconciled kind itself, one per namespace that is watched separately."""
+    """The informers of the reconciled kind itself. There is one for each namespace that is watched separately."""
 
     informers: tuple[InformerRunner, ...]
     to: KeysOf = same_object
@@ -43,7 +43,7 @@ class For:
 
 @attrs.frozen
 class Watches:
-    """Informers of other kinds, whose changes enqueue the keys that `to` yields."""
+    """The informers of other kinds. `to` yields the keys that a change enqueues."""
 
     informers: tuple[InformerRunner, ...] = attrs.field(converter=tuple[InformerRunner, ...])
     to: KeysOf
@@ -52,9 +52,9 @@ class Watches:
 
 @attrs.frozen
 class Queue:
-    """The work queue: its workers, the seconds that a pass may take, and the keys that are never in work together.
+    """The settings of a work queue: its workers, the seconds that a pass may take, and keys that exclude each other.
 
-    Namespaces take turns. Two keys with one `exclusion_key` are reconciled one after the other.
+    Namespaces take turns. Two keys with the same `exclusion_key` are never reconciled at the same time.
     """
 
     workers: int = 16
@@ -64,11 +64,11 @@ class Queue:
 
 @attrs.frozen
 class StatusManager:
-    """The writer of the status of a kind: its field manager, and its words for a pass that an error stopped.
+    """The writer of the status of a kind: its field manager, and the words for a pass that an error stopped.
 
-    `title` names the controller for people. Without `words` no status reports such a pass; the log does. `remedy`
-    returns the command that grants a missing right, `not_permitted` a sentence with it. With `yields`, an object whose
-    status another controller writes is left alone (RES-4).
+    `title` names the controller for people. Without `words` such an error is only logged. `remedy` returns the command
+    that grants a missing right, `not_permitted` a sentence that contains it. With `yields`, an object whose status
+    another controller writes is not reconciled (RES-4).
     """
 
     owner: StatusOwner
@@ -80,14 +80,14 @@ class StatusManager:
 
 
 class Work(Protocol):
-    """The running work of a controller, as its background tasks see it."""
+    """A running controller as its background tasks see it."""
 
     def enqueue(self, key: ObjectRef) -> None:
-        """Request a reconcile; ignored while this process does not lead."""
+        """Request a reconcile of an object. Ignored while this process does not lead."""
         ...
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Enqueue keys for the changes of these informers, too."""
+        """Also enqueue keys for the changes of these informers."""
         ...
 
 
@@ -96,18 +96,18 @@ Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
 
 
 async def at_any_time() -> None:
-    """Return at once: the default for controllers that wait for no cache."""
+    """Return immediately, as the default for controllers that need no cache."""
 
 
 @attrs.frozen(eq=False)
 class ControllerDefinition:
-    """One controller. `name` is that in metrics and logs.
+    """The definition of one controller. `name` appears in metrics and logs.
 
-    `caches` hold its objects, and every object that a pass writes and has to see afterwards; `further` are other
-    informers that run for it alone. `synced` waits for the caches that a first pass needs. `all_keys` yields the
-    objects to reconcile, as a rule those in the caches of `own`. `background` runs while this process leads.
-    `on_resync` is called for each key whose `resync` interval of so many seconds has elapsed, `on_write` for each write
-    of a pass.
+    `caches` hold the objects of the kind, and every object that a pass writes and must see afterwards. `further` are
+    other informers that only this controller uses. `synced` waits for the caches that a first pass needs. `all_keys`
+    yields the objects to reconcile, by default those in the caches of `own`. `background` runs while this process
+    leads. `on_resync` is called for each key when its `resync` interval (in seconds) has elapsed, and `on_write` for
+    each write of a pass.
     """
 
     name: str
@@ -141,9 +141,9 @@ class ControllerDefinition:
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:
-        """Return an object of the kind, read live if its cache holds only an outline; None if there is none.
+        """Return an object of the kind; None if no cache holds it. If the cache holds only an outline, it is read live.
 
-        Raises what `KubeApi.list` raises.
+        Raises the errors of `KubeApi.list`.
         """
         raw = self.raw(key)
         return None if raw is None else await self.caches.whole_of(key, raw)

@@ -23,7 +23,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class LiveRereads:
-    """The keys in progress, each with the time since when, or of its last live read; read after `every` seconds."""
+    """The keys whose objects are in progress, which are re-read from the API server every `every` seconds.
+
+    This covers changes that the caches have missed.
+    """
 
     informers: Informers
     clock: Clock
@@ -31,7 +34,7 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects that a key waits for live into the caches, if the key has been in progress for long.
+        """Read the objects on which a key depends live into the caches, if the key has been in progress for long.
 
         Never raises.
         """
@@ -50,9 +53,9 @@ class LiveRereads:
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
-        """Return the result of a pass; while the key is in progress, requeued at the latest for its next live read.
+        """Return the result of a pass with a requeue no later than the next live read, while the key is in progress.
 
-        Without the requeue, a pass that starts work could be the last one: perhaps no event ever wakes the key. A key
+        Without that requeue, a pass that starts work could be the last one, if no watch event ever wakes the key. A key
         that is no longer in progress is forgotten.
         """
         if not under_way:
@@ -64,7 +67,7 @@ class LiveRereads:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Report whether Reconciling is True in the status that a pass has written, else in the one before."""
+    """Report whether Reconciling is True in the status that a pass wrote, or else in the status before."""
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
     conditions = get_path(written, "status", "conditions") or ()
@@ -74,17 +77,17 @@ def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> boo
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
-    """Return an empty result, for an object that the cache no longer holds."""
+    """Return an empty result, for an object that the cache no longer has."""
     return ReconcileResult()
 
 
 @attrs.frozen(eq=False)
 class DecisionReconciler(Generic[S, V]):
-    """The reconcile of one kind by its `rules`.
+    """The reconciler of a kind whose `rules` decide by a pure function.
 
     `read` returns the object in its structured form, None to ignore it. `observe` may raise errors of the port.
-    `is_under_way` decides from the object before the pass and the result whether work is in progress; after minutes in
-    progress, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the cache does
+    `is_under_way` decides from the object before the pass and the result whether work is in progress. If it stays so
+    for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the cache does
     not hold, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
     """
 
@@ -101,7 +104,7 @@ class DecisionReconciler(Generic[S, V]):
     is_backlogged: Callable[[], bool] = lambda: False
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass over the object: observe, decide, execute. Raises errors of the port from live reads only."""
+        """Run one pass over the object: observe, decide, execute. Only live reads may raise errors of the port."""
         if stored is None:
             self.net.forget(key)
             return await self.absent(key)

@@ -12,7 +12,7 @@ from purekube_run.controller.informer import InformerRunner
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
-    """Return what the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
+    """Return a CustomResourceDefinition reduced to what the operator reads. Its schemas would fill the cache."""
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
@@ -35,7 +35,7 @@ def slim_definition(manifest: Manifest) -> Manifest:
 
 
 def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange], None]:
-    """Return a handler for the informer of CustomResourceDefinitions: it wakes informers of established kinds."""
+    """Return a handler for changes of CustomResourceDefinitions that wakes the informers of kinds now served."""
     by_definition: dict[str, list[InformerRunner]] = {}
     for runner in runners:
         by_definition.setdefault(runner.kind.crd_name, []).append(runner)
@@ -58,7 +58,7 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether a kind is served, by its definition: its informer starts only a moment later (REC-12)."""
+    """Report whether the CRD of a kind says that it is served. Its informer starts only a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 

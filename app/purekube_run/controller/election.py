@@ -48,12 +48,17 @@ _log = structlog.get_logger("election")
 
 
 class LeaseLost(CommandError):
-    """The process was the leader and no longer is: it exits (status 1) and cannot act on outdated knowledge."""
+    """The error that this process was the leader and no longer is.
+
+    The process exits with status 1, so that it cannot act on outdated knowledge.
+    """
 
 
 @attrs.define
 class Fence:
-    """The guard that lets writes pass while the lease is held. `monotonic` also counts while the machine sleeps."""
+    """A guard that permits writes only while the lease is held. `monotonic` also advances while the machine is
+    suspended.
+    """
 
     monotonic: Callable[[], float] = machine_seconds
     until: float = attrs.field(default=float("-inf"), init=False)
@@ -64,16 +69,16 @@ class Fence:
         return self.monotonic() < self.until
 
     def check(self) -> None:
-        """Raise Unavailable if a write may not be sent."""
+        """Check that a write may be sent now. Raises Unavailable otherwise."""
         if not self.is_open:
             raise Unavailable("the lease is not held: nothing is written", may_have_happened=False)
 
 
 class Elector:
-    """A candidate for the lease `namespace`/`name`, or for its shard's lease, named after that one (RUN-13).
+    """A candidate for the lease `namespace`/`name`, or for the lease of its shard (RUN-13).
 
-    `api` must not pass the fence itself: it takes and renews the lease. `identity` must be unique to this process.
-    `random` gives numbers in [0, 1); `wall` is only shown to people.
+    `api` must not be guarded by the fence, as it acquires and renews the lease. `identity` must be unique to this
+    process. `random` returns numbers in [0, 1). `wall` is only shown to people.
     """
 
     def __init__(
@@ -125,14 +130,14 @@ class Elector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Be a candidate, then lead, until `release`. Raises LeaseLost."""
+        """Wait to become the leader and lead until `release` is called. Raises LeaseLost."""
         command = self._step(TimerFired())
         while not isinstance(command, End):
             command = self._step(await self._execute(command))
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, give up the lease, and return once that is done. No key may be in processing any more."""
+        """Stop writing, release the lease, and return once that is done. No key may be in work any more."""
         self._stopping.set()
         await self._ended.wait()
 

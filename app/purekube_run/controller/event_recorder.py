@@ -32,10 +32,10 @@ LOOK_SECONDS: Final = 0.25
 
 
 class BackgroundEvents:
-    """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event.
+    """An `EventSink` that writes Events through `api` while `run` runs. `instance` names this process in each Event.
 
-    While `is_backlogged` an Event waits, for ten seconds at most and with two hundred others at most; a warning is
-    written within a quarter of a second. Waiting Events are lost when the process is killed.
+    While `is_backlogged`, Events wait for at most ten seconds, and at most two hundred at a time. A warning is written
+    within a quarter of a second. Waiting Events are lost when the process is killed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class BackgroundEvents:
         self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Accept one event; never waits, never raises."""
+        """Accept one event to be written later. Never waits and never raises."""
         outcome = self._series.observe(event, self._clock.now())
         if outcome is Observed.DROPPED:
             self._drop(event, "too many about this object, or too many that wait")
@@ -67,7 +67,7 @@ class BackgroundEvents:
         self._news.set()
 
     async def run(self) -> None:
-        """Write events until cancelled, then for a moment the remaining ones: the last often matter most."""
+        """Write events until cancelled, then briefly write the remaining ones, since the last often matter most."""
         try:
             while True:
                 await self._write_due()

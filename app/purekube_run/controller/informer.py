@@ -49,7 +49,9 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an error of the core as it is; wrap any other exception, a defect, in Permanent for the caller to log."""
+    """Return an error of the core unchanged. Any other exception is a defect; it is wrapped in Permanent,
+    to be logged.
+    """
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")
@@ -77,11 +79,11 @@ class _Selectors(TypedDict):
 
 
 class InformerRunner:
-    """A store kept equal to the server's objects of one kind, and the handlers that are called on its changes.
+    """An informer: it keeps a store equal to the server's objects of one kind and calls handlers for each change.
 
-    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted, and does not
-    keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is cached; with
-    `metadata_only` the server sends no content of objects. `remedy` returns what grants a missing right.
+    Handlers are called synchronously, in the order of the changes. If one raises, that is logged and counted, and the
+    others are still called. `random` returns numbers in [0, 1). Selectors restrict which objects are cached. With
+    `metadata_only` the server sends only metadata. `remedy` returns the command that grants a missing right.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class InformerRunner:
         self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[CacheChange], None]) -> None:
-        """Call `handler` on every change from now on; subscribe before `run` to miss none."""
+        """Call `handler` for every change from now on. Subscribe before `run` to miss none."""
         self._handlers.append(handler)
 
     @property
@@ -145,17 +147,19 @@ class InformerRunner:
         return self._counters.stats(self._state, self.store, self._clock.monotonic())
 
     def vitals(self) -> InformerVitals:
-        """Return signs of life at this moment."""
+        """Return the data for health checks at this moment."""
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return the current error, masked and empty if there is none, and how many times in a row it occurred."""
+        """Return the present error and how many times in a row it occurred. The text is redacted, and empty if all is
+        well.
+        """
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read one object live into the store. Raises what `KubeApi.list` raises.
+        """Read one object from the API server into the store. Raises the errors of `KubeApi.list`.
 
-        `overwrite`: the live object replaces the stored one, even if the store claims to hold a newer one.
+        With `overwrite`, it replaces the stored object even if the store seems to hold a newer version.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         if older(page.resource_version, self.store.resource_version):
@@ -165,7 +169,10 @@ class InformerRunner:
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
-        """Read one object live, transformed as in the store; None if it does not exist. Raises what `refresh` does."""
+        """Return one object read from the API server, transformed as in the store; None if it does not exist.
+
+        Raises the same errors as `refresh`.
+        """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         return self.store.as_read(page.items[0]) if page.items else None
 
@@ -180,9 +187,10 @@ class InformerRunner:
         )
 
     def observe_write(self, manifest: Manifest) -> None:
-        """Store an object as the server returned it on a write of this process, ahead of the watch.
+        """Store an object that the server returned for a write of this process, before the watch delivers it.
 
-        Skipped if the watch is ahead, since the object may be deleted since, and if selectors might exclude it.
+        This is skipped if the watch is ahead, since the object may have been deleted since, and if selectors might
+        exclude the object.
         """
         selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))

@@ -32,9 +32,9 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """The last signs of life of an informer, on the monotonic clock, all `began` at first.
+    """The times at which an informer last showed activity, by the monotonic clock. They start as `began`.
 
-    `patience` is how long nothing may happen at present.
+    `patience` is how many seconds may now pass without activity.
     """
 
     began: float
@@ -46,13 +46,13 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Record that an event reached the informer."""
+        """Record that the informer received an event."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record a command that may take a while, and how long it may take."""
+        """Record that a command begins, and how long it may take."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return a general remedy, for a process whose roles no command prints."""
+    """Return a general remedy for a missing right, for a process whose roles no command prints."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -90,7 +90,7 @@ class InformerStats:
 
 @attrs.define
 class InformerCounters:
-    """Counts since the start, each logged when it changes."""
+    """The counters of an informer since its start. Each change is logged."""
 
     kind: Kind
     namespace: str | None
@@ -105,19 +105,19 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The present trouble, masked; empty if there is none."""
+        """The present error, redacted; empty if there is none."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log the start of a relist; after a quiet stream that is usual on an idle cluster."""
+        """Count and log the start of a relist. After a quiet stream this is usual on an idle cluster."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing anew", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record the `failures`-th failure in a row, which will be tried again. Logged once until it is over.
+        """Record the `failures`-th failure in a row, which will be retried. It is logged once until it ends.
 
-        `absent`: the kind is not served, which is not a fault.
+        `absent` says that the kind is not served, which is not a fault.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -134,22 +134,22 @@ class InformerCounters:
             _log.warning("informer trouble", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch begins again although no fault is known."""
+        """Log that a watch starts again although no fault is known."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that the port may not raise; in full only once, until the fault has ended."""
+        """Log an exception that the port must not raise, with its traceback only once until the fault ends."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """Log the end of a fault: the server answers with objects."""
+        """Log the end of a fault, when the server answers with objects again."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """Count a handler that raised, which is a defect; log it in full once for each object and fault."""
+        """Count a handler that raised, which is a defect. Log it in full once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
@@ -171,7 +171,7 @@ class InformerCounters:
         )
 
     def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
-        """Return signs of life at this moment."""
+        """Return the data for health checks at this moment."""
         name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
             name=name,

@@ -21,9 +21,10 @@ from purekube_run.controller.informer_stats import InformerStats
 def projected(
     paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
 ) -> Callable[[Manifest], Manifest]:
-    """Return a function that keeps only the fields at `paths` (an empty path: all fields) and some metadata.
+    """Return a function that reduces an object to the fields at `paths` and some metadata. An empty path keeps all
+    fields.
 
-    `identity` names the metadata; None keeps all metadata except managedFields.
+    `identity` lists the metadata to keep; None keeps all metadata except managedFields.
     """
     desired = [*dict.fromkeys(paths)]
     if () in desired:
@@ -59,7 +60,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Run one pass in the block, and end its turn for large objects, if it took one."""
+    """Run the block as one reconcile pass. At its end, release its turn for large objects if it took one."""
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -69,14 +70,14 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """The turn for the one pass that may hold large objects whole. Other passes wait until it has ended."""
+    """A lock for passes that hold large objects whole, of which only one may run at a time, to limit memory."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._holder: AsyncExitStack | None = None
 
     async def wait(self) -> None:
-        """Wait for the turn, which lasts until this pass ends. Outside of a pass, return at once."""
+        """Wait for the turn, which lasts until this pass ends. Outside a pass, return immediately."""
         ending = _PASS.get()
         if ending is None or ending is self._holder:
             return
@@ -93,7 +94,9 @@ _OUTLINE: Final = OUTLINE.encode()
 
 @attrs.frozen
 class StoredObject:
-    """An object as the cache holds it; `live` was read from the API server, if the cache holds only its outline."""
+    """An object as the cache holds it. If the cache has only its outline, `live` is the object read from the API
+    server.
+    """
 
     raw: bytes
     live: Manifest | None = None
@@ -106,7 +109,7 @@ class StoredObject:
 
 
 class Informers:
-    """The informers by kind and namespace. Raises ValueError for two of the same."""
+    """All informers by kind and namespace. Raises ValueError if two are for the same kind and namespace."""
 
     def __init__(self, runners: Iterable[InformerRunner]) -> None:
         self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
@@ -119,7 +122,7 @@ class Informers:
         return iter(self._runners.values())
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind that covers a namespace: one for that namespace, else the one for all."""
+        """Return the informer of a kind for a namespace: the one for just that namespace, or else the one for all."""
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
     def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
@@ -134,11 +137,11 @@ class Informers:
         return self._runners[kind, None]
 
     def of(self, *kinds: Kind) -> tuple[InformerRunner, ...]:
-        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind without one."""
+        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind that has none."""
         return tuple(self[kind] for kind in kinds)
 
     def stores(self, kind: Kind) -> Iterator[ObjectStore]:
-        """Return the stores of a kind, one for each namespace that is watched separately."""
+        """Yield the stores of a kind, one for each namespace that is watched separately."""
         return (runner.store for runner in self if runner.kind == kind)
 
     async def run(self) -> None:
@@ -149,7 +152,7 @@ class Informers:
 
     @property
     def has_synced(self) -> bool:
-        """Report whether every informer has its first list, so that readers see every object."""
+        """Report whether every informer has completed its first list, so that readers see every object."""
         return all(runner.has_synced for runner in self._runners.values())
 
     async def wait_for_sync(self) -> None:
@@ -158,12 +161,12 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache holds a write of ours; writes of kinds without an informer need no wait."""
+        """Report whether the cache has caught up with a write of ours. It always has for kinds without an informer."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
-        """Return `held`, or the live object if `held` is an outline. Raises what `KubeApi.list` raises."""
+        """Return `held`, or the object read live if `held` is only an outline. Raises the errors of `KubeApi.list`."""
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):
             return held
@@ -171,16 +174,18 @@ class Informers:
         return await runner.read(ref)
 
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
-        """Return the object with this JSON, read live if that is an outline. Raises what `KubeApi.list` raises."""
+        """Return the object with this JSON, read live if that is only an outline. Raises the errors of
+        `KubeApi.list`.
+        """
         if _OUTLINE not in raw:
             return StoredObject(raw)
         live = await self.whole(ref, msgspec.json.decode(raw))
         return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read one object live into its store, as its informer does; the store of a missing kind forgets it.
+        """Read one object live into its store. If its kind is not served, remove the object from the store.
 
-        Raises whatever else `KubeApi.list` raises.
+        Raises the other errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:
@@ -190,7 +195,7 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Store an object that this process has just written; if the outcome of the write is unknown, read it live."""
+        """Store an object that this process has just written. If the outcome of the write is unknown, read it live."""
         runner = self.find(ref.kind, ref.namespace)
         if runner is None:
             return

@@ -16,7 +16,7 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 
 async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
-    """Return every object of a kind, by namespace and name; none if the kind is not served."""
+    """Return every object of a kind, sorted by namespace and name; none if the kind is not served."""
     manifests: list[Manifest] = []
     token = ""
     try:
@@ -37,7 +37,7 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
     """Return the Leases of an operator's replicas: one, or with shards one per shard (RUN-13).
 
-    A `namespace` of None means all namespaces.
+    `namespace` None searches all namespaces.
     """
     return tuple(
         lease

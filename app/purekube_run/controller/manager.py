@@ -23,15 +23,15 @@ from purekube_run.controller.worker_pool import WorkerPool
 
 
 async def elected_at_once() -> None:
-    """Return at once: without an election, this process may write from the start."""
+    """Return immediately: without leader election this process may write from the start."""
 
 
 @attrs.frozen
 class Election:
-    """The part of leader election that a manager needs; the default is no election, and every write passes.
+    """The part of leader election that a manager needs. The default is no election, so that every write is permitted.
 
-    `elected` returns once this process may write. `leases` names the Leases that it is a candidate for, and whether it
-    holds them. `before_write` raises when this process may no longer write; the client of the API server calls it.
+    `elected` returns once this process may write. `leases` returns the Leases for which it is a candidate, and whether
+    it holds each. `before_write` raises if this process may no longer write; the API client calls it.
     """
 
     elected: Callable[[], Awaitable[None]] = elected_at_once
@@ -40,9 +40,9 @@ class Election:
 
 
 class ControllerManager:
-    """The running controllers of one process on `api`. Construct it in the event loop that runs it.
+    """A manager that runs all controllers of one process on `api`. Construct it in the event loop that runs it.
 
-    `shared` are informers that several controllers use, that of definitions among them.
+    `shared` are informers that several controllers use, including the one for CRDs.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class ControllerManager:
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """The informers of all controllers, shared ones first."""
+        """The informers of all controllers, beginning with the shared ones."""
         return (*self._shared, *self.own_informers)
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller, as in metrics and logs."""
+        """The worker pools by the name of their controller."""
         return {runner.name: runner.pool for runner in self.runners}
 
     @property
@@ -85,17 +85,17 @@ class ControllerManager:
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether every cache has synced and no key waits, not even for a later time."""
+        """Report whether every cache has synced and no key waits, even for a later time."""
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request a reconcile by the controller of that name; ignored while this process does not lead."""
+        """Request that the named controller reconciles an object. Ignored while this process does not lead."""
         for runner in self.runners:
             if runner.name == name:
                 runner.enqueue(key, priority=priority)
 
     def enqueue_all(self, name: str) -> None:
-        """Request a reconcile of every object by the controller of that name, if there is one, in the background."""
+        """Request that the named controller, if it exists, reconciles all its objects with background priority."""
         for runner in self.runners:
             if runner.name == name:
                 for key in runner.controller.all_keys():
@@ -107,19 +107,19 @@ class ControllerManager:
             await informer.wait_for_sync()
 
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
-        """Start watching at once, and working once `elected` returns, until cancelled."""
+        """Run until cancelled: start watching immediately, and reconciling once `elected` returns."""
         async with anyio.create_task_group() as group:
             self.start(group, elected)
 
     def start(self, group: anyio.abc.TaskGroup, elected: Callable[[], Awaitable[None]]) -> None:
-        """Start in `group`: watch at once, and work once `elected` returns."""
+        """Start the tasks in `group`: watch immediately, and reconcile once `elected` returns."""
         for informer in self.informers:
             group.start_soon(informer.run, name=f"informer {informer.kind.kind}")
         for runner in self.runners:
             group.start_soon(runner.run, elected, name=runner.name)
 
     async def finish(self) -> None:
-        """Start no further work, and wait for the work in progress; the end of the grace period cancels it (RUN-4)."""
+        """Start no further work, and wait for running work. The end of the grace period cancels it (RUN-4)."""
         async with anyio.create_task_group() as group:
             for runner in self.runners:
                 group.start_soon(runner.pool.finish)

@@ -19,10 +19,11 @@ _log = structlog.get_logger("driver")
 
 @attrs.frozen
 class Reconciled:
-    """One reconcile. `seconds` is its duration, `waited` the time its key had been ready before.
+    """The report on one reconcile. `seconds` is its duration; `waited` is for how many seconds its key had been ready.
 
-    `error` is what it returned or raised; `crashed`: it raised an exception that is no OperatorError; `timed_out`: it
-    was cancelled at its time limit. `decision` is the last one of the pass, `executed` its writes, verb and object.
+    `error` is what it returned or raised. `crashed` says that this was not an OperatorError, `timed_out` that the
+    reconcile was cancelled at its time limit. `decision` is the last one of the pass; `executed` holds verb and object
+    of its writes.
     """
 
     ref: ObjectRef
@@ -37,7 +38,7 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """A callback for reconciles, called synchronously. Must not raise."""
+    """A receiver of reports on reconciles, which is called synchronously. It must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
         """Observe that a reconcile ended."""
@@ -50,30 +51,30 @@ class ReconcileObserver(Protocol):
 
 @attrs.frozen
 class Observers:
-    """Several observers as one."""
+    """Several observers that act as one."""
 
     each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
-        """Pass a reconcile to each observer."""
+        """Pass the report to each observer."""
         for observer in self.each:
             observer.reconciled(done)
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Pass a hot loop to each observer."""
+        """Pass the report on a hot loop to each observer."""
         for observer in self.each:
             observer.hot_loop_found(ref, finding)
 
 
 class LoggingObserver:
-    """An observer that logs failures and hot loops, each once until it changes; every reconcile at `debug`."""
+    """An observer that logs failures and hot loops once until they change, and every reconcile at level `debug`."""
 
     def __init__(self) -> None:
         self._failing: Once = Once()
         self._crashes: Once = Once()
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log failures, and the first success after them; a crash with its traceback, since it is a defect."""
+        """Log a failure, and the first success after it. A crash is a defect and is logged with its traceback."""
         fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
         if done.error is None:
             if self._failing.forget(str(done.ref)):
@@ -97,7 +98,7 @@ class LoggingObserver:
         _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Log the object with its hot loop."""
+        """Log the object and the evidence of its hot loop."""
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
 
 
@@ -111,7 +112,7 @@ def _place(error: BaseException | None) -> str:
 
 @attrs.frozen
 class WorkerPoolStats:
-    """Counts since the start, and the queue's numbers at this moment."""
+    """The counts of a worker pool since its start, and the present numbers of its queue."""
 
     results: dict[str, int]
     crashes: int
@@ -124,7 +125,7 @@ class WorkerPoolStats:
 
 @attrs.frozen
 class ReconcileAttempt:
-    """One run of a reconcile: its result, or the failure that replaced it."""
+    """One attempt to reconcile a key: its result, or the failure that ended it."""
 
     result: ReconcileResult
     crash: Exception | None = None
@@ -137,7 +138,7 @@ class ReconcileAttempt:
 
     @classmethod
     def crashed(cls, error: Exception) -> "ReconcileAttempt":
-        """Return an attempt that raised another exception: a defect."""
+        """Return an attempt that raised an exception other than the core's errors, which is a defect."""
         return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
 
     @classmethod
@@ -148,7 +149,7 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """The counts of one worker pool, for metrics and logs."""
+    """The counters of one worker pool, for metrics and logs."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer
@@ -156,15 +157,15 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """Count a key that waits because the cache has not seen its writes."""
+        """Count a key that waits because the cache has not shown its writes yet."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a key that gave up waiting for the cache, and reads live."""
+        """Count a key that no longer waits for the cache, and reads its objects live."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """Count an attempt that ended; times are monotonic seconds, `waited` the seconds in the queue before it."""
+        """Count an attempt that ended. Times are monotonic seconds; `waited` is the time in the queue before it."""
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
         self._observer.reconciled(

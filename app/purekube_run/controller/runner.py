@@ -28,11 +28,11 @@ _SPREAD: Final = 0.1
 
 @attrs.frozen
 class ManagerOptions:
-    """Options of every controller of a process.
+    """The options of all controllers of a process.
 
-    `random` gives numbers in [0, 1) for jitter, `entropy` generates secrets. `observer` returns the observer of a
-    controller's reconciles, whose ids begin with `run_id`; `concluded` gets the result of each pass. Each of several
-    shards reconciles the objects in its own namespaces. With `namespaces`, composites watch only these.
+    `random` returns numbers in [0, 1) for jitter; `entropy` generates secrets. `observer` returns the observer of a
+    controller's reconciles. Ids of reconciles begin with `run_id`. `concluded` is called with the result of each pass.
+    Each of several shards reconciles the objects in its own namespaces. With `namespaces`, composites watch only these.
     """
 
     random: Callable[[], float]
@@ -46,7 +46,10 @@ class ManagerOptions:
 
 
 class Runner:
-    """A running controller on `api`. A standby keeps no keys, which would only pile up: a leader begins with all."""
+    """A running controller on `api`.
+
+    A standby keeps no keys, since they would only accumulate; a new leader begins with all objects.
+    """
 
     def __init__(
         self, controller: ControllerDefinition, api: KubeApi, clock: Clock, events: EventSink, options: ManagerOptions
@@ -81,7 +84,7 @@ class Runner:
         return self.controller.name
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
-        """Reconcile until cancelled, once the caches are full and this process is elected."""
+        """Reconcile until cancelled, once the caches have synced and this process is elected."""
         await self.controller.synced()
         await elected()
         self._leading = True
@@ -95,12 +98,12 @@ class Runner:
                 group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
 
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request a reconcile; ignored while this process does not lead."""
+        """Request a reconcile of an object. Ignored while this process does not lead."""
         if self._leading:
             self.pool.enqueue(key, priority=priority)
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Enqueue keys for the changes of these informers, too."""
+        """Also enqueue keys for the changes of these informers."""
         handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
 
         def wake(change: CacheChange) -> None:

@@ -38,7 +38,7 @@ def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
 
 
 def log_status(key: ObjectRef, decision: Decision) -> None:
-    """Log the conditions that a written status changed; at `debug` if only other fields changed."""
+    """Log the conditions that a written status changed; at level `debug` if only other fields changed."""
     changed = decision.transitions
     if not changed:
         _pass_log.debug("status written", object=str(key))
@@ -71,7 +71,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reports on the objects of one controller, each made once until it changes."""
+    """The reporter of errors about the objects of one controller. It repeats a report only when it changes."""
 
     controller: ControllerDefinition
     api: KubeApi
@@ -84,7 +84,7 @@ class StatusReports:
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
     async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
-        """Write the obstacle into the status, unless it is there already. If that fails, write an Event and a log line.
+        """Write the error into the status, unless it is there already. If that fails, emit an Event and log it.
 
         Never raises.
         """
@@ -132,7 +132,9 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report a conflict about the status, once for each holder; forget it when a status was written."""
+        """Report a field conflict about the status, once for each holder. After a successful write it may be reported
+        again.
+        """
         if not isinstance(result.error, Conflict):
             if result.error is None:
                 self._conflicts.pop(key, None)
@@ -145,9 +147,9 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Report whether another controller writes the object's status, so that it is left alone; emit one Event then.
+        """Report whether another controller writes the object's status, so that the object must not be reconciled.
 
-        A deletion is never left to another controller.
+        If so, emit one Event. A deletion is always handled.
         """
         writer = self.controller.writer
         if not writer.yields or not other_writer(writer.owner, stored.manifest):

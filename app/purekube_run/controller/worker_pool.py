@@ -51,14 +51,13 @@ def _everything(_: ObjectRef) -> bool:
 
 
 class WorkerPool:
-    """A pool that reconciles keys, at most `workers` at a time and never one key twice at once.
+    """A pool of workers that reconciles keys, at most `workers` at a time and never one key twice at once.
 
-    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit` seconds is
-    cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`) to show it; then
-    the objects are read live (`refresh`). `report_blocked` reports what stopped a pass before its status could;
-    `not_permitted` returns what grants a missing right. Keys that `admits` refuses belong to another shard and are
-    never enqueued. Log lines carry `name`, that of the controller, and an id of the reconcile that begins with
-    `run_id`.
+    A reconcile that raises is counted and retried with backoff. One that takes longer than `time_limit` seconds is
+    cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache to show the write (`has_seen`);
+    then the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass. `not_permitted`
+    returns the remedy for a missing right. Keys for which `admits` is False belong to another shard and are never
+    enqueued. Log lines carry the controller's `name`, and an id of the reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -103,16 +102,16 @@ class WorkerPool:
         self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        """Request a reconcile of `ref` after at most `after` seconds. Ignored after `shutdown`."""
         if not self._admits(ref):
             return
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
     def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
-        """Return a subscriber for an informer, which enqueues the keys that a change concerns, with the urgency given.
+        """Return a handler of informer changes that enqueues the affected keys with their urgency.
 
-        A key's own writes do not wake it, if its pass ended at the fixed point.
+        A key's own writes do not wake it if its pass ended at a fixed point.
         """
 
         def handle(change: CacheChange) -> None:
@@ -137,13 +136,13 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record a write as soon as it is made, so that it is known even if the reconcile fails later."""
+        """Record a write immediately, so that it is known even if the reconcile fails later."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
 
     async def run(self) -> None:
-        """Process keys until `shutdown` and the last running reconcile has ended, or until cancelled."""
+        """Reconcile keys until `shutdown` was called and the running reconciles have ended, or until cancelled."""
         slots = anyio.Semaphore(self._workers)
         self._active, self._moved_at = True, self._clock.monotonic()
         async with anyio.create_task_group() as group:
@@ -156,7 +155,7 @@ class WorkerPool:
         self._ended.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Accept no more keys; finish the running reconciles, and with `drain` also the ready keys."""
+        """Accept no more keys. Running reconciles are completed, and with `drain` also the ready keys."""
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 
@@ -173,7 +172,7 @@ class WorkerPool:
 
     @property
     def has_keys(self) -> bool:
-        """Report whether any key waits, now or for a later time, or is being reconciled."""
+        """Report whether any key is being reconciled or waits, even for a later time."""
         stats = self._queue.stats
         return bool(stats.delayed or stats.processing or any(stats.ready.values()))
 
@@ -182,7 +181,7 @@ class WorkerPool:
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue, with its state and its time."""
+        """Yield every key of the queue with its state and the time of that state."""
         return self._queue.entries()
 
     def stats(self) -> WorkerPoolStats:
@@ -190,7 +189,7 @@ class WorkerPool:
         return self._counters.stats(self._queue.stats)
 
     def vitals(self, name: str) -> WorkerPoolVitals:
-        """Return signs of life at this moment."""
+        """Return the data for health checks at this moment."""
         now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
         return WorkerPoolVitals(
             name=name,

@@ -12,14 +12,14 @@ _SEEDS: Final = 9_999
 
 
 class DataSource(Protocol):
-    """The source of every choice that drawing an example needs."""
+    """A source of choices for drawing examples: random, fixed by a seed, or driven by a test library."""
 
     def integer(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both included. The simplest result is `low`."""
+        """Return a whole number from `low` to `high`, inclusive. The simplest choice is `low`."""
         ...
 
     def chance(self, chance: float) -> bool:
-        """Return True with about this probability. The simplest result is False."""
+        """Return True with about this probability. The simplest choice is False."""
         ...
 
 
@@ -52,7 +52,7 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a source that is seeded by one choice, for draws that would need hundreds."""
+    """Return a source whose seed is one choice of `choose`, for draws that would otherwise need hundreds of choices."""
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()
 
@@ -63,6 +63,6 @@ def one_of(choose: DataSource, options: Sequence[T]) -> T:
 
 
 def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
-    """Return `count` different options."""
+    """Return `count` distinct options."""
     left = list(options)
     return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

@@ -50,13 +50,13 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a text of a format; None for an unknown format, which restricts nothing."""
+    """Return a text in the format `name`; None for an unknown format, which restricts nothing."""
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of `least` to `most` letters; with `wide` sometimes an unusual text."""
+    """Return a word of `least` to `most` letters. With `wide` it is sometimes an unusual text."""
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):
@@ -68,7 +68,10 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a text that matches all patterns, drawn from the first; if no try succeeds, one that matches fewer."""
+    """Return a text that matches all patterns, if one is found; otherwise one that matches fewer.
+
+    It is drawn from the first pattern and tried with the others.
+    """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
     except PatternError:

@@ -34,15 +34,15 @@ _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The error that the rules of a schema refuse every drawn value. The text names the last refusal."""
+    """The error that a schema's rules refused every drawn value. Its text is the last refusal."""
 
 
 @attrs.define
 class Examples:
     """A generator of example objects that satisfy one schema; `choose` makes its random choices.
 
-    With `wide` it also generates unusual values: empty and odd texts, extreme numbers. `fixed` holds the fields of
-    `spec` whose values are given, not generated.
+    With `wide` it also generates unusual values: empty and odd texts, extreme numbers. `fixed` holds fields of `spec`
+    that are not generated.
     """
 
     schema: Schema
@@ -62,7 +62,9 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object as a user might change it: some fields drawn again, added or removed, as rules allow."""
+        """Return the object as a user might change it: some fields are drawn again, added or removed, as
+        rules permit.
+        """
         new = old
         for _ in range(self.choose.integer(1, 3)):
             changed = self._changed(self.schema, new, 0)
@@ -71,7 +73,7 @@ class Examples:
         return new
 
     def value(self, node: Schema | None = None) -> Any:
-        """Return a value of a node, of the whole schema by default. Raises NoExample."""
+        """Return a value for a node of the schema, by default for the whole schema. Raises NoExample."""
         self._left = _MOST_VALUES
         return self._value(self.schema if node is None else node, (), 0)
 

@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """The error that ends a command. `message` is one line, free of secrets; `status` is the exit status."""
+    """The error that ends a command. `message` is one line without secrets; `status` is the exit status."""
 
     def __init__(self, message: str, *, status: int = FAILURE) -> None:
         super().__init__(message)
@@ -19,8 +19,9 @@ class CommandError(Exception):
 
 
 def read_text(option: str, file: Path) -> str:
-    """Return the text of `file` without surrounding white space. Raises CommandError, whose message contains none of
-    it.
+    """Return the content of `file` without surrounding white space.
+
+    Raises CommandError, whose message contains nothing of the content.
     """
     try:
         text = file.read_text(encoding="utf-8").strip()
@@ -43,7 +44,7 @@ def parse_address(listen: str) -> tuple[str, int]:
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:
-    """Return an error that says why `listen` cannot be bound, and what to do."""
+    """Return the error that says why `listen` cannot be bound, with the remedy."""
     match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")

@@ -26,7 +26,7 @@ class ConnectionStage(Enum):
 
 @attrs.define(eq=False)
 class Client:
-    """One connection from an address, as `address_of` returns it. `leave` ends it, at whatever stage it is."""
+    """One connection. `address` is as `address_of` returns it. Calling `leave` closes it, at whatever stage it is."""
 
     address: str
     leave: Callable[[], object]
@@ -34,9 +34,9 @@ class Client:
 
 
 class ConnectionLimit:
-    """At most `total` connections, of which at most three quarters are busy: a newcomer always finds room.
+    """A limit of `total` connections, of which at most three quarters are busy, so that new ones always find room.
 
-    Probes do not count as busy and are never closed for others.
+    Health probes do not count as busy and are never closed to make room.
     """
 
     def __init__(self, total: int) -> None:
@@ -55,7 +55,10 @@ class ConnectionLimit:
         return iter(tuple(self._clients))
 
     def enter(self, client: Client) -> Client | None:
-        """Give a newcomer a place; return the client that must leave for it, possibly the newcomer itself, or None."""
+        """Give a new client a place.
+
+        Return the client that must be closed for it, which may be the new one itself, or None.
+        """
         leaving = None
         if len(self._clients) >= self._total:
             leaving = self._outnumbered(self._first_to_leave(), client)
@@ -65,7 +68,7 @@ class ConnectionLimit:
         return leaving
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
-        """Record a client's progress; return the client that must leave for it, if any."""
+        """Record a client's progress. Return a client that must be closed because of it, or None."""
         if client not in self._clients:
             return None
         self.forget(client)
@@ -98,8 +101,9 @@ class ConnectionLimit:
 
 
 def address_of(peer: object) -> str:
-    """Return the address that a peer counts under: an IPv4 address, or the /64 of an IPv6 address, which one host may
-    own.
+    """Return the address by which a peer's connections are counted.
+
+    This is an IPv4 address, or the /64 prefix of an IPv6 address, since one host may own a whole /64.
     """
     host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
     try:

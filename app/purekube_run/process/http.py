@@ -57,7 +57,7 @@ PeerCertificate: TypeAlias = Mapping[str, Any]
 
 @attrs.frozen
 class ConnectionLimits:
-    """The limits of one port, in seconds. `idle` is how long a connection is kept between requests."""
+    """The time limits of one port, in seconds. `idle` is how long a connection is kept between requests."""
 
     connections: int = attrs.field(factory=_most_connections)
     head: float = 5.0
@@ -73,7 +73,7 @@ class ConnectionLimits:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one.
+    """Return a listening socket. Port 0 selects a free port.
 
     Raises OSError (with errno) if the address cannot be bound.
     """
@@ -84,7 +84,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
-    """Return the base URL of a listener."""
+    """Return the base URL of a listening socket."""
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 
@@ -98,9 +98,10 @@ async def serve(
     knows: Callable[[PeerCertificate], bool] = lambda certificate: True,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve an ASGI application until cancelled; `ready` is called once requests are accepted.
+    """Serve an ASGI application until cancelled. `ready` is called once requests are accepted.
 
-    `knows` judges the certificate of a client, empty if `tls` requires none: a client that it rejects is disconnected.
+    `knows` decides whether a client's certificate is accepted; otherwise the client is disconnected. The certificate is
+    empty if `tls` requires none.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:

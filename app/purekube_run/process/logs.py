@@ -36,7 +36,9 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 
 @attrs.define
 class Logs:
-    """The fields of every line, and the secrets that none may show. Both may grow at run time, from any thread."""
+    """The fields that every log line has, and the secrets that none may show. Both may grow at run time, in
+    any thread.
+    """
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
@@ -44,7 +46,7 @@ class Logs:
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on; on a terminal, log them once instead."""
+        """Add these fields to every line from now on. On a terminal they are only logged once."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -77,7 +79,7 @@ def _plain(value: Any) -> Any:
 
 
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
-    """Send log lines to standard error, each with `fields`. `auto` is text on a terminal, JSON elsewhere.
+    """Write log lines to standard error, each with `fields`. The format `auto` is text on a terminal, JSON elsewhere.
 
     Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
     """

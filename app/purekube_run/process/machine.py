@@ -15,21 +15,23 @@ from purekube.ports import Clock
 
 
 def machine_seconds() -> float:
-    """Return seconds that also pass while the machine is suspended, if the system can (Linux); never backwards."""
+    """Return monotonic seconds that also advance while the machine is suspended, where the system supports
+    it (Linux).
+    """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class SystemClock:
-    """`Clock` of the machine it runs on."""
+    """A `Clock` of the machine on which it runs."""
 
     def now(self) -> datetime:
         """Return the wall time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since some fixed moment."""
+        """Return the seconds since some fixed moment."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -38,7 +40,7 @@ class SystemClock:
 
 
 class SystemEntropy:
-    """`Entropy` of the machine it runs on."""
+    """An `Entropy` of the machine on which it runs."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return `length` random characters of `alphabet`."""
@@ -47,9 +49,10 @@ class SystemEntropy:
 
 @attrs.frozen
 class Machine:
-    """One machine. `monotonic` also counts while the machine sleeps; `random` gives numbers in [0, 1).
+    """The clocks and random sources of a machine.
 
-    `unique` returns a text that no other process has.
+    `monotonic` also advances while the machine is suspended. `random` returns numbers in [0, 1). `unique` returns a
+    text that no other process has.
     """
 
     clock: Clock = attrs.field(factory=SystemClock)

@@ -18,9 +18,9 @@ _log = structlog.get_logger("operator")
 
 
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
-    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal did.
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal did so.
 
-    A second signal ends the process at once. Raises CommandError if the address `listen` cannot be bound.
+    A second signal ends the process immediately. Raises CommandError if the address `listen` cannot be bound.
     """
     with _explaining_addresses(listen):
         return anyio.run(_with_signals, work)
@@ -35,8 +35,8 @@ def run_until_stopped(
 ) -> None:
     """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
 
-    `stopping` is called when the signal arrives, before any work ends. A second signal ends the process at once. Raises
-    CommandError if work had to be cancelled, and if the address `listen` cannot be bound.
+    `stopping` is called when the signal arrives, before any work ends. A second signal ends the process immediately.
+    Raises CommandError if work had to be cancelled, or if the address `listen` cannot be bound.
     """
 
     async def graceful() -> None:
@@ -63,7 +63,7 @@ async def run_in_background(work: Callable[[], Coroutine[Any, Any, object]]) -> 
 
 
 async def run_unless_stopped(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """Return the result of `work`; None if `stop` comes first, which cancels it."""
+    """Return the result of `work`, or None if `stop` is set first, which cancels `work`."""
     result: T | None = None
     async with anyio.create_task_group() as group:
 

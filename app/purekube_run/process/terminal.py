@@ -12,7 +12,7 @@ _SHORTEST: Final = 6
 
 
 class SecretMask:
-    """Texts that are never shown. The set only grows: an old token may turn up late."""
+    """A set of texts that are never shown. It only grows, since an old token may appear late in some output."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
@@ -21,7 +21,9 @@ class SecretMask:
         return f"SecretMask({len(self._texts)} texts)"
 
     def add(self, *secrets: str | bytes | None) -> None:
-        """Mask these texts from now on, as they are and as a Secret or a basic credential encodes them (base64)."""
+        """Mask these texts from now on, both as they are and in base64, as Secrets and basic credentials
+        encode them.
+        """
         texts = set(self._texts)
         for secret in secrets:
             raw = secret.encode() if isinstance(secret, str) else secret or b""
@@ -47,7 +49,7 @@ _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh
 
 
 class VisibleStream:
-    """A text stream on which only our own sequences control a terminal, and only if it is one."""
+    """A text stream that escapes control characters, except our own sequences if it is a terminal."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

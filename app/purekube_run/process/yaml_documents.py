@@ -36,7 +36,7 @@ _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0
 
 
 class Format(StrEnum):
-    """The format in which a command prints data."""
+    """The formats in which a command prints data."""
 
     YAML = "yaml"
     JSON = "json"
@@ -66,17 +66,18 @@ _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return every object in the files (`-` or `/dev/stdin` is standard input), with each `List` taken apart.
+    """Return every object in the files. `-` and `/dev/stdin` mean standard input. The items of a `List` are returned
+    singly.
 
-    Raises CommandError naming file, line and problem: unreadable file, broken YAML, no object.
+    Raises CommandError with file, line and problem: an unreadable file, broken YAML, or a value that is no object.
     """
     return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
 
 def read_values(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every document of a YAML file that is not empty, each after its place (`FILE:LINE`).
+    """Yield every document of a YAML file that is not empty, as pairs of its place (`FILE:LINE`) and its value.
 
-    Raises CommandError naming file, line and problem: unreadable file, broken YAML.
+    Raises CommandError with file, line and problem: an unreadable file, or broken YAML.
     """
     text, shown = read_text(path), _shown(path)
     try:
@@ -96,7 +97,7 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the one document in `text`. Raises ValueError, which quotes none of it, if there is not exactly one."""
+    """Return the only document in `text`. Raises ValueError if there is not exactly one; the message quotes nothing."""
     try:
         values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
     except (yaml.YAMLError, RecursionError):
@@ -142,8 +143,7 @@ def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
 
 
 def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
-    """Yield each document as its node, which knows its lines, with the function that constructs values from its
-    scalars.
+    """Yield each document as a syntax node, which knows its lines, and a function that builds values from nodes.
 
     Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """
@@ -210,7 +210,7 @@ _Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def dump(documents: Sequence[Any], form: Format) -> str:
-    """Return the documents as one YAML stream, or as JSON, one after the other."""
+    """Return the documents as one YAML stream, or as a sequence of JSON texts."""
     if form is Format.JSON:
         return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
     plain = [_plain(document) for document in documents]

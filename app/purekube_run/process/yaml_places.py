@@ -23,7 +23,10 @@ class _Field:
 
 @attrs.define
 class YamlPlaces:
-    """The places of one document of a file. A missing field has the place of the field around it."""
+    """A lookup of line and column of the fields in one document of a file.
+
+    A missing field has the place of the field that would contain it.
+    """
 
     file: str
     root: yaml.Node

@@ -32,9 +32,9 @@ GROUP: Final = "vworkspace.controllers"
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers that some names refer to: pure reconcilers, and effectful controllers or their factories.
+    """The controllers to which some names refer: pure reconcilers, and effectful controllers or their factories.
 
-    `made` are the effectful ones, made without an API, to inspect them before they run.
+    `made` are the effectful ones, constructed without an API so that they can be inspected before they run.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -63,7 +63,7 @@ class LoadedControllers:
 
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
-        """The kinds that the controllers define by classes, each once, with the name of its first controller."""
+        """The kinds that the controllers define by classes, each once and with the name of its first controller."""
         found = [(pure_reconciler.kind, pure_reconciler.name) for pure_reconciler in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
@@ -73,15 +73,14 @@ class LoadedControllers:
 
 
 def installed() -> tuple[EntryPoint, ...]:
-    """Return the entry points of all packages that offer controllers, by name."""
+    """Return the entry points by which installed packages offer controllers, sorted by name."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry_point: (entry_point.name, entry_point.value)))
 
 
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
-    """Import the controllers that the names refer to.
+    """Import the controllers to which the names refer.
 
-    Raises CommandError for one that is not found, that cannot be imported or is no controller, and for some that cannot
-    run together.
+    Raises CommandError if one is not found, cannot be imported or is not a controller, and if they cannot run together.
     """
     found = [controller for name in names for controller in _find_controllers(name)]
     pure = tuple(controller for controller in found if isinstance(controller, PureReconciler))
@@ -96,9 +95,10 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
 
 
 def controllers_in(name: str) -> tuple[str, ...]:
-    """Return the names of a module's controllers; the name itself if it is installed, or names an attribute.
+    """Return the names of all controllers in a module.
 
-    A class of which the module has a controller is left out. Raises CommandError.
+    If `name` is an installed entry point or an attribute, return only `name`. A class is left out if the module has an
+    instance of it. Raises CommandError.
     """
     if ":" in name or any(entry.name == name for entry in installed()):
         return (name,)

@@ -51,9 +51,9 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the passes of each controller, on caches that they share; controllers that require an API get `api`.
+    """Return the reconcile passes of each controller, on caches that they share.
 
-    Raises CommandError for controllers that cannot run together.
+    Controllers that declare a field `api` get `api`. Raises CommandError for controllers that cannot run together.
     """
     bound = [bind(controller, api) for controller in controllers]
     refuse_problems(bound)
@@ -66,7 +66,7 @@ def python_reconcilers(
 
 
 def controller_of(passes: ControllerPasses) -> ControllerDefinition:
-    """Return the controller that makes these passes."""
+    """Return the definition of the controller that runs these passes."""
     python, watches, pending_events = passes.controller, passes.watches, passes.pending_events
     name = f"{_PREFIX}{name_of(python)}"
 
@@ -109,10 +109,9 @@ def _writer(controller: AnyController) -> StatusManager:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return the controller; construct it with an API for its declared verbs if it requires one.
+    """Return the controller. If it requires an API, it is constructed with one that permits its declared verbs.
 
-    Constructing a controller already needs the API, so its verbs are declared afterwards. Raises CommandError if no
-    controller can be constructed.
+    The verbs are known only after the construction, and are set then. Raises CommandError if it cannot be constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)
@@ -143,7 +142,7 @@ def _name(given: Any) -> str:
 
 
 def refuse_problems(controllers: Sequence[AnyController]) -> None:
-    """Raise CommandError with every reason why these controllers cannot run together."""
+    """Check that these controllers can run together. Raises CommandError with every reason why they cannot."""
     problems = controller_problems(controllers)
     if problems:
         raise CommandError("\n".join(problems))

@@ -19,18 +19,20 @@ ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=Non
 
 
 class DeclaredRights:
-    """A layer that limits a controller to `verbs`. Each write is recorded for the pass that makes it."""
+    """A layer that limits a controller's API to the declared `verbs`, and records each write for the pass that makes
+    it.
+    """
 
     def __init__(self, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
         self._verbs = verbs
         self.name = name
 
     def around(self, api: KubeApi) -> KubeApi:
-        """Return `api` limited to the declaration."""
+        """Return `api` limited to the declared verbs."""
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a declared request. Raises Forbidden for any other."""
+        """Send a request whose verb is declared. Raises Forbidden for any other."""
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()
@@ -40,7 +42,7 @@ class DeclaredRights:
         return answer
 
     def watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Open a watch that is declared. Raises Forbidden for any other."""
+        """Open a watch that is declared. Raises Forbidden otherwise."""
         self._check(request)
         return proceed(request)
 

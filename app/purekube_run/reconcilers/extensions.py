@@ -18,7 +18,7 @@ from purekube_run.reconcilers.passes import ControllerPasses
 
 @attrs.frozen
 class Extensions:
-    """The controllers of composites, and those in Python, each with its caches."""
+    """The controllers that users add: composites, and controllers in Python, each with its caches."""
 
     composites: tuple[CompositeReconciler, ...]
     python: tuple[ControllerPasses, ...]
@@ -34,10 +34,10 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions on `api`, which is given to controllers in Python that require it.
+        """Return the extensions on `api`. Controllers in Python that declare a field `api` get it too.
 
-        `shared` watch definitions, and Namespaces where composites read them. Raises CommandError for controllers that
-        cannot run together.
+        `shared` are informers of CRDs, and of Namespaces where composites read them. Raises CommandError for
+        controllers that cannot run together.
         """
         return cls(
             tuple(composite_reconcilers(api, clock, composites, options, shared)),
@@ -45,14 +45,14 @@ class Extensions:
         )
 
     def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[ControllerDefinition]:
-        """Yield a controller for each."""
+        """Yield the definition of each controller."""
         for reconciler in self.composites:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)
         yield from map(controller_of, self.python)
 
 
 class ExtensionManager(ControllerManager):
-    """A manager of extensions alone: `box run`, `controllers run`, users' tests.
+    """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
 
     Construct it in the event loop that runs it. Raises CommandError for controllers that cannot run together.
     """

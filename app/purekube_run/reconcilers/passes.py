@@ -74,9 +74,9 @@ _MOST_TRIES: Final = 3
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
-    """Return the rules of the controller's objects.
+    """Return the rules by which the next step for a controller's object is decided.
 
-    A watcher has a second finalizer, for objects that it has not been called for.
+    A watcher has a second finalizer, for objects about which it has not been notified yet.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
@@ -125,9 +125,9 @@ class _Pass:
 
 @attrs.define(eq=False)
 class ControllerPasses:
-    """The passes over the objects of one controller.
+    """The reconcile passes over the objects of one controller.
 
-    `api` is that of the process, for writes on the controller's behalf.
+    `api` belongs to the process and makes writes on the controller's behalf.
     """
 
     controller: AnyController
@@ -143,7 +143,7 @@ class ControllerPasses:
         self.rules = self.pending_events.rules
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Take the next step for an object. Raises no error of the API server or of the controller."""
+        """Take the next step for an object. Errors of the API server and of the controller are not raised."""
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
         if key in self.pending_events.vanished:

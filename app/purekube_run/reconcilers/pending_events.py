@@ -31,7 +31,7 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The pending changes by object, and the last states of objects that vanished."""
+    """The pending changes of each object, and the last states of objects that vanished."""
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
         self._controller = controller
@@ -51,7 +51,10 @@ class PendingEvents:
     # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the key of a change of its own kind, unless the controller wrote it or a filter drops it."""
+        """Yield the key of a changed object of the controller's kind.
+
+        Nothing is yielded if the controller made the change, or if a filter drops it.
+        """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
             return
@@ -71,13 +74,13 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owners of an object that the controller may own, before and after the change."""
+        """Yield the owners, before and after the change, of an object that the controller may own."""
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every object that refers to the changed one."""
+        """Yield the keys of all objects that refer to the changed one."""
         for namespace, name in self._store.indexed_names(refers_index(self._controller), refers_key(change.ref)):
             yield from self._woken(ObjectRef(self._kind, namespace or None, name), change)
 
@@ -116,7 +119,9 @@ class PendingEvents:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """Begin a pass, on caches that hold every write of the previous one: only changes by others count."""
+        """Begin a pass, when the caches show every write of the previous one. From then on only changes by others
+        count.
+        """
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
             if (arrived.ref, arrived.version) in own:
@@ -129,15 +134,15 @@ class PendingEvents:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes to the object before the pass began."""
+        """Return the changes of the object that were pending when the pass began."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes to the object, and forget them, since a call for them is made now."""
+        """Return the changes of the object and forget them, because they are now passed to a call."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
-        """Restore the changes to an object after a call that failed."""
+        """Restore the changes of an object after a call that failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:

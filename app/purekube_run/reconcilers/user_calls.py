@@ -24,21 +24,21 @@ _LEFT_ALONE: Final = 10.0
 
 @attrs.frozen
 class CallReturned(Generic[T]):
-    """The call returned this value."""
+    """The outcome of a call that returned this value."""
 
     value: T
 
 
 @attrs.frozen
 class CallRaised:
-    """The call raised this error."""
+    """The outcome of a call that raised this error."""
 
     error: BaseException
 
 
 @attrs.frozen
 class CutOff:
-    """The call was cancelled after so many seconds."""
+    """The outcome of a call that was cancelled after that many seconds."""
 
     seconds: float
 
@@ -47,7 +47,10 @@ Answer: TypeAlias = CallReturned[T] | CallRaised | CutOff
 
 
 async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> Answer[T]:
-    """Run `work` for `limit` seconds at most; raise none of its exceptions except those that end the process."""
+    """Run `work` for at most `limit` seconds and return its outcome.
+
+    Only exceptions that end the process are raised.
+    """
     task = asyncio.create_task(_guarded(work))
     try:
         with anyio.move_on_after(limit):

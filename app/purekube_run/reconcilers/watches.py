@@ -38,7 +38,7 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the index that finds a controller's objects by the objects they refer to."""
+    """Return the name of the index that finds a controller's objects by the objects to which they refer."""
     return f"{name_of(controller)}/refers"
 
 
@@ -63,7 +63,7 @@ class _InformerNeeds:
 
 @attrs.frozen
 class ControllerWatches:
-    """The informers of one controller: for its own kind, and for the kinds that it owns and reads."""
+    """The informers of one controller: one for its own kind, and one for each kind that it owns or reads."""
 
     own: InformerRunner
     owned: Sequence[InformerRunner]

@@ -37,12 +37,15 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """A definition whose objects could not all be moved; the message says which, and what to do."""
+    """The error that some objects of a CRD could not be moved. Its message says which, with the remedy."""
 
 
 @attrs.frozen
 class Migration:
-    """The move of objects of definitions. `tell` gets a line for each step, `sleep` waits before another attempt."""
+    """A migration that rewrites the objects of CRDs in the storage version.
+
+    `tell` is called with a line for each step; `sleep` waits before a retry.
+    """
 
     api: KubeApi
     tell: Tell
@@ -50,7 +53,7 @@ class Migration:
     dry_run: bool = False
 
     async def run(self, name: str) -> None:
-        """Move the objects of one definition. Raises NotMigrated, and OperatorError for an error of the cluster."""
+        """Rewrite the objects of one CRD. Raises NotMigrated, and OperatorError for an error of the cluster."""
         found = await self._versions(name)
         if not found.stale:
             self.tell(f"{name}: every object is stored in {found.storage}")
@@ -149,7 +152,7 @@ def _amount(number: int) -> str:
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
-    """Return every definition of the cluster, by name."""
+    """Return the versions of every CRD of the cluster, sorted by name."""
     token = ""
     found: list[VersionsInUse] = []
     while True:
@@ -160,9 +163,9 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 
 
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
-    """Move the objects of these definitions, by default of all that need it; return the failures.
+    """Rewrite the objects of these CRDs in the storage version; return the failures as messages.
 
-    Raises OperatorError for a cluster that does not answer.
+    Without names, all CRDs that need it are migrated. Raises OperatorError for a cluster that does not answer.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

@@ -32,7 +32,7 @@ AT_START: Final = 60
 
 @attrs.frozen
 class RoundTrips:
-    """The result for the conversion of one version: how many round trips held, and the first that did not."""
+    """The result of testing one version's conversion: how many round trips succeeded, and the first that failed."""
 
     version: str
     storage: str
@@ -44,7 +44,7 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Yield the results of every converted version; `place` returns the position of a path in the file."""
+    """Yield the test results for every converted version. `place` returns the position of a path in the file."""
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):
         if converter is not None and not version.is_storage:
@@ -52,7 +52,7 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Return the converters of kinds with several versions, each tried by round trips. Raises CommandError."""
+    """Return the converters of kinds with several versions, after testing each by round trips. Raises CommandError."""
     converters = []
     for kind in kinds:
         if kind.converter is None:
@@ -91,7 +91,7 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Yield examples of a version and of the storage version in turn, the same each time."""
+    """Yield examples of a version and of the storage version in turn. Every call yields the same ones."""
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):
