@@ -112,7 +112,7 @@ class InformerCounters:
         """Count and log the start of a relist. After a quiet stream this is usual on an idle cluster."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
-        log("listing anew", kind=self.kind.kind, cause=cause.value)
+        log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
         """Record the `failures`-th failure in a row, which will be retried. It is logged once until it ends.
@@ -125,13 +125,13 @@ class InformerCounters:
         self.last_trouble = self.trouble_reason = reason
         fields = {"kind": self.kind.kind, "reason": reason, "failures": failures}
         if absent or not is_new:
-            _log.debug("informer trouble", **fields)
+            _log.debug("list or watch failed", **fields)
         elif right is not None:
             _log.error(
                 "objects cannot be seen: a right is missing", right=str(right), remedy=self.remedy(right), **fields
             )
         else:
-            _log.warning("informer trouble", **fields)
+            _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
         """Log that a watch starts again although no fault is known."""

@@ -50,8 +50,8 @@ class ConditionStatus(StrEnum):
 class Condition:
     """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`.
 
-    `reason_transition_time` says when the present status and reason began. It is set only where `last_transition_time`
-    does not show this: after a change of the reason alone, or after two changes within a second.
+    `reason_transition_time` is set where that does not show when this status and reason began: after a change of the
+    reason alone, and after two changes within a second.
     """
 
     type: str = schema_field("Type of condition in CamelCase.", schema={"maxLength": 316})
