@@ -64,8 +64,9 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 
 
 def install_hint(error: BaseException | None) -> str | None:
-    """Return what to install if `error` says that a package is missing; None for other errors, and for our own
-    modules.
+    """Return which package to install, if `error` says that one is missing; None for other errors.
+
+    A missing module of our own is not a missing package.
     """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
@@ -82,9 +83,9 @@ def install_hint(error: BaseException | None) -> str | None:
 
 
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
-    """Return the answer to arguments that need no further package: the version, or the list of commands.
+    """Return the answer to arguments that need no optional package, which are the version and the list of commands.
 
-    Unless the installation is `complete`, the list ends with what to install.
+    Unless the installation is `complete`, the list ends with the packages to install.
     """
     match tuple(arguments):
         case ("--version",):

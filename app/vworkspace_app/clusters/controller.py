@@ -45,7 +45,10 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The facts known from the start; `window` and `damping` in seconds, as in `ClusterInventory`."""
+    """The facts about the operator that are known from the start.
+
+    `window` and `damping` are in seconds; `ClusterInventory` explains them.
+    """
 
     cluster_id: str
     operator_version: str = ""
@@ -60,7 +63,7 @@ class ClusterSettings:
 
 @attrs.define(eq=False)
 class ClusterReconciler:
-    """The observation of `informers` and of the agent, if there is one, for the status of the Cluster objects."""
+    """The reconciler of Cluster objects. It observes `informers`, and the job agent if there is one."""
 
     api: KubeApi
     informers: Informers
@@ -73,7 +76,7 @@ class ClusterReconciler:
     _offered: bool = attrs.field(default=False, init=False)
 
     def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
-        """Return the controller of Cluster objects; `synced` waits for the caches that the first report needs."""
+        """Return the controller of Cluster objects. `synced` waits for the caches that the first status needs."""
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),
             _read,
@@ -175,7 +178,9 @@ class ClusterReconciler:
         return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
     def keys(self) -> Iterable[ObjectRef]:
-        """Return every Cluster object of our id; if there is none, the reference of the one to create."""
+        """Return every Cluster object with our cluster id. If there is none, return the reference of the
+        one to create.
+        """
         ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 

@@ -19,7 +19,7 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """One cluster of the subject, with the jobs that one check has offered to it."""
+    """One cluster of the examined control plane, with the jobs that a check has offered to it."""
 
     def __init__(self, subject: Subject, cluster_id: str, token: str) -> None:
         self.subject = subject
@@ -30,7 +30,7 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: Subject) -> "Examined":
-        """Return a cluster of the subject."""
+        """Return a cluster of the examined control plane."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
@@ -62,13 +62,13 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Mark a check with what it needs in addition to the agent API."""
+    """Return a pytest mark with the capabilities that a check needs in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs a check on the subject, or skips it."""
+    """Return a function that runs a check on the examined control plane, or skips it."""
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

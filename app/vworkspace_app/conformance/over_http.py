@@ -25,9 +25,9 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """The address of the control plane and the means to use it. A call opens the subject for one check.
+    """The address of the control plane to examine, and how to use it. Calling it opens the connection for one check.
 
-    `enqueue_command` is a shell command that gets a job as JSON on standard input and prints its id; `ca` is PEM.
+    `enqueue_command` is a shell command that reads a job as JSON from standard input and prints its id. `ca` is PEM.
     """
 
     url: str
@@ -49,7 +49,7 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """The subject, open."""
+    """The examined control plane over HTTP, with open connections."""
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at
@@ -59,7 +59,7 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """Return all capabilities with the admin API; only jobs with a command."""
+        """All capabilities if there is an admin API; only jobs if there is only a command."""
         if self._admin is not None:
             return frozenset(Offer)
         return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
@@ -85,7 +85,7 @@ class HttpSubject:
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return a new cluster if there is an admin API, else the one given."""
+        """Return a new cluster if there is an admin API, or else the given one."""
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
         made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")

@@ -17,11 +17,11 @@ from vworkspace_core.jobs.payload_security import Signatures
 
 @attrs.frozen
 class AgentSettings:
-    """Settings of one agent. `parallel` limits its concurrent requests to the cluster.
+    """The settings of a job agent. `parallel` limits its concurrent requests to the cluster.
 
-    When the control plane is back, each of snapshot and statuses, results, and events has `head_start_seconds` at most
-    before the next begins too (PULL-5). `signatures` is required of jobs in addition to the requirements of the Cluster
-    object.
+    After an outage the queues are released in order: snapshot and statuses, results, events. Each has at most
+    `head_start_seconds` before the next one starts too (PULL-5). `signatures` is required of jobs in addition to the
+    requirements of the Cluster object.
     """
 
     wait_seconds: int = 30
@@ -35,9 +35,9 @@ class AgentSettings:
 
 
 class OutageHold:
-    """The permission of a queue to send: unlimited, or one try at a time while it is held.
+    """The permission of a queue to send: without limit, or during an outage one try at a time.
 
-    `wake` is called when more is allowed. Single tries help if only the poll is broken: one that succeeds allows the
+    `wake` is called when more is permitted. Single tries help if only the poll fails; a successful one permits the
     next.
     """
 
@@ -52,25 +52,25 @@ class OutageHold:
         return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
-        """Allow only single tries from now on."""
+        """Permit only single tries from now on."""
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """Allow unlimited sending."""
+        """Permit sending without limit."""
         self.is_held = False
         self._wake()
 
     def allow_one(self) -> None:
-        """Allow one try."""
+        """Permit one try."""
         self._one_allowed = True
         self._wake()
 
     def began(self) -> None:
-        """Record that a try began: the next one needs a new permission."""
+        """Record that a try has begun. The next one needs a new permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """Record that a try was answered, which allows the next one."""
+        """Record that a try was answered, which permits the next one."""
         self._one_allowed = self.is_held
 
 
@@ -79,12 +79,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """The owner of the connection state, which follows the poll alone.
+    """The state of the connection to the control plane, which only polls determine.
 
-    Queues that fail for reasons of their own do not make it flap. Logs each change once, however many tries it takes.
-    `on_change` is called at each, `on_lost` when the poll fails after it worked, `on_sign_of_life` when another call
-    works while it does not. `reread` reads the credential again and returns whether it changed; it is called once per
-    rejection.
+    Other queues that fail for reasons of their own therefore do not make it flap. Each change is logged once.
+    `on_change` is called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another
+    call succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called
+    once per rejection.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send the poll, whose outcome sets the state. Raises errors of the port, nothing else."""
+        """Send the poll, whose outcome sets the state. Raises only errors of the port."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -122,9 +122,9 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send `request`; send it again if the credential was rejected but has changed since.
+        """Send `request`. If the credential was rejected but has changed since, send it once more.
 
-        Raises errors of the port, and Unavailable for an exception that no port should raise.
+        Raises errors of the port, and Unavailable in place of exceptions that a port must not raise.
         """
         try:
             return await self._once(request)

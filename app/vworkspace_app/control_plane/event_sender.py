@@ -43,11 +43,11 @@ _NEVER_REPORTED = _Reported("", None, None)
 
 
 class EventSender:
-    """The owner of the outbox and of the last reported state of each object.
+    """The sender of events. It holds the outbox and the last reported state of each object.
 
-    `objects` yields every owned object as it is now: the snapshot that makes up for dropped events. `cluster` returns
-    the Cluster object that reports this operator, if there is one. It begins held, like every queue. `on_overflow` is
-    called when events begin and cease to be dropped.
+    `objects` yields every owned object as it is now, for the snapshot that replaces dropped events. `cluster` returns
+    the Cluster object that reports on this operator, if there is one. Like every queue, the sender starts held until a
+    poll succeeds. `on_overflow` is called when events start and stop being dropped.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """Report the transitions of a changed object, unless an open job reports them."""
+        """Queue the transitions of a changed object, unless an open job reports them."""
         if live is None:
             self._reported.pop(ref, None)
             return
@@ -97,7 +97,7 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record an object that existed before this process: the first snapshot reports it."""
+        """Record an object that existed before this process. The first snapshot reports it."""
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
@@ -119,15 +119,15 @@ class EventSender:
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
-        """Retry at once: the credential changed, or the control plane is back."""
+        """Retry immediately, because the credential changed or the control plane answers again."""
         self._pace, self._not_before = RetryPace(), 0.0
         self._retry_now.set()
         self._wake()
 
     def release_snapshot(self) -> None:
-        """Send only the snapshot, now that the control plane is back: it makes up for what was not reported.
+        """Send only the snapshot after an outage, in place of everything that was not reported.
 
-        That is dropped events, and those that an earlier process may have failed to send (PULL-5).
+        This covers dropped events, and events that an earlier process may have failed to send (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -137,21 +137,21 @@ class EventSender:
         self.outage_hold.release()
 
     def release(self) -> None:
-        """Send everything that waits, without waiting for more."""
+        """Send everything that waits, without delay."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Allow one batch although the queue is held; return False if none is due."""
+        """Permit one batch although the queue is held. Return False if none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
-        """Wait until no event is left that may be sent, or a batch fails."""
+        """Wait until all events that may be sent are sent, or a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 

@@ -25,7 +25,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class Bootstrap:
-    """The control plane to register at, the cluster id, and the token."""
+    """The data for a registration: the control plane, the cluster id, and the one-time token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
@@ -33,15 +33,15 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The token in the form that the credential machine takes."""
+        """The token as an event of the credential machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the first Cluster that names a control plane and an existing registration token; None if there is none.
+    """Return the data of the first Cluster that names a control plane and an existing registration token.
 
-    `cluster_id` selects the Cluster, `url` replaces its own. Raises what `KubeApi.list` and `get` raise, except
-    NotFound.
+    Return None if there is none. `cluster_id` selects the Cluster, and `url` replaces the Cluster's own. Raises the
+    errors of `KubeApi.list` and `KubeApi.get` except NotFound.
     """
     try:
         page = await api.list(CLUSTER)
@@ -98,9 +98,10 @@ def _decoded(text: Any) -> str:
 
 
 def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
-    """Return the rotation requests of this cluster's Cluster objects: `cluster/<uid>/<generation>` each.
+    """Return the rotation requests of this cluster's Cluster objects, each as `cluster/<uid>/<generation>`.
 
-    One for every generation with `spec.rotateCredentials`: the field is the user's, and the operator does not reset it.
+    There is one for every generation with `spec.rotateCredentials`. That field belongs to the user, so the operator
+    does not reset it.
     """
     return tuple(
         f"cluster/{metadata(cluster).get('uid')}/{metadata(cluster).get('generation')}"

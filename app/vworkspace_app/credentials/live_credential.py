@@ -23,7 +23,7 @@ _log = structlog.get_logger("operator")
 
 
 class Live(Generic[T]):
-    """The current value. Its owner sets it; readers take `current` each time they need it, or subscribe."""
+    """A value that may change while the process runs. Readers take `current` each time they need it, or subscribe."""
 
     def __init__(self, first: T) -> None:
         self._current = first
@@ -38,9 +38,9 @@ class Live(Generic[T]):
         return self._current
 
     def subscribe(self, handler: Callable[[T], None]) -> None:
-        """Call `handler` with every new value from now on, synchronously.
+        """Call `handler` synchronously with every new value from now on.
 
-        One that raises does not affect the others.
+        An exception in one handler does not affect the others.
         """
         self._handlers.append(handler)
 
@@ -65,10 +65,10 @@ RETRY_SECONDS: Final = 5.0
 
 @attrs.define
 class CredentialWatch:
-    """The owner of `live`, which it reads again whenever the Secret or the token file may have changed.
+    """A watcher that updates `live` whenever the credential's Secret or token file may have changed.
 
-    A credential that cannot be read or is incomplete changes nothing: the last one stays in use, and that is logged,
-    once. `random` gives numbers in [0, 1).
+    If a credential cannot be read or is incomplete, the last one stays in use, and that is logged once. `random`
+    returns numbers in [0, 1).
     """
 
     source: CredentialsSource
@@ -100,7 +100,7 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, as after a rejection; report whether the token changed."""
+        """Read the credential now, for example after a rejection. Report whether the token changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before

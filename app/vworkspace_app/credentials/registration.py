@@ -31,7 +31,7 @@ _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether a Cluster names an existing registration token. Raises what `find_bootstrap` raises."""
+    """Report whether a Cluster names an existing registration token. Raises the errors of `find_bootstrap`."""
     return await _bootstrap(api, source) is not None
 
 
@@ -40,10 +40,10 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 
 
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
-    """Register this cluster with the token that a Cluster object names, however many tries it takes.
+    """Register this cluster with the token that a Cluster object names, and retry until it succeeds.
 
-    For the leader only. Does nothing if no Cluster names a token. Raises what `find_bootstrap` raises, and CommandError
-    for a credential that cannot be read.
+    Only the leader may call this. Nothing is done if no Cluster names a token. Raises the errors of `find_bootstrap`,
+    and CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:
@@ -67,20 +67,20 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
 
 @attrs.frozen
 class Registered:
-    """A credential that was just issued, and its cluster."""
+    """A credential that was just issued, with the cluster for which it is valid."""
 
     cluster_id: str
     stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
-        """Return the Secret that holds it. `ca` is the authority to trust at `url`, PEM."""
+        """Return the Secret with the credential. `ca` is the certificate authority (PEM) to trust at `url`."""
         return new_secret(namespace, url, self.cluster_id, self.stored, ca)
 
 
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Request a credential, again if an answer is lost. Raises CommandError with the reason if there is none."""
+    """Request a credential, and request it again if an answer is lost. Raises CommandError if it is refused."""
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
         try:
@@ -106,7 +106,7 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Create the Secret, or write the credential into the existing one. Raises CommandError."""
+    """Write the credential into a new Secret, or into the existing one. Raises CommandError."""
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):

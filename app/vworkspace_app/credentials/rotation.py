@@ -25,10 +25,10 @@ _log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class RotationHooks:
-    """Callbacks of a running rotation manager.
+    """The functions that a running rotation manager calls.
 
-    `skew` returns how far the control plane's clock is ahead of ours; `on_rotated` is called with the request that a
-    new credential has served.
+    `skew` returns how far the control plane's clock is ahead of ours. `on_rotated` is called with the request for which
+    a new credential was issued.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,7 +36,8 @@ class RotationHooks:
 
 
 class RotationManager:
-    """The owner of the token in use. `secret` is the content of the Secret, `live` the same with the token in use.
+    """The manager of the token in use, which renews it. `secret` is the Secret's content, `live` the same with that
+    token.
 
     `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals.
     """
@@ -69,7 +70,7 @@ class RotationManager:
 
     @property
     def state(self) -> CredentialState:
-        """The machine's state: stage, requests, whether no token is accepted."""
+        """The state of the credential machine."""
         return self._state
 
     @property
@@ -84,7 +85,7 @@ class RotationManager:
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Record that a request with `token` was accepted, or answered 401 or 403."""
+        """Record whether the control plane accepted a request with `token`, or answered it by 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -95,22 +96,23 @@ class RotationManager:
             self.is_falling_back = False
 
     def token_changed(self) -> bool:
-        """Report whether the token in use differs from the one rejected last."""
+        """Report whether the token in use differs from the one that was rejected last."""
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the rotations that the Cluster object requests at present."""
+        """Set the rotations that the Cluster object requests now."""
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
     def set_bootstrap_token(self, token: r.BootstrapToken) -> None:
-        """Set the available one-time token, for a cluster without a credential or with a rejected one."""
+        """Set the one-time token, for a cluster whose credential is missing or rejected."""
         if token != self._state.bootstrap:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate the credential, and return once the new one is stored, used and accepted. Raises Permanent if it is
-        refused.
+        """Rotate the credential. Return once the new one is stored and has been accepted.
+
+        Raises Permanent if the rotation is refused.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)
@@ -120,7 +122,7 @@ class RotationManager:
             raise Permanent(waiter.failure)
 
     async def run(self, hooks: RotationHooks | None = None) -> None:
-        """Maintain the credential until cancelled, continuing what an earlier process began."""
+        """Keep the credential valid until cancelled, beginning with what an earlier process left unfinished."""
         self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:

@@ -23,10 +23,10 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential, to be called whenever the credential may have changed.
+    """A reader of the credential, which is called whenever the credential may have changed.
 
-    Without an `agent` nothing is required: only the approval secret of the Secret is used then (SEE-4). `allow_http`:
-    the token may go to another machine over plain http:// (PULL-9).
+    Without an `agent` nothing is required, and only the approval secret is used (SEE-4). With `allow_http` the token
+    may be sent to another machine over plain http:// (PULL-9).
     """
 
     api: KubeApi
@@ -40,7 +40,8 @@ class CredentialsSource:
     async def read(self) -> Credentials:
         """Return the present credential.
 
-        Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
+        Raises CommandError if it is missing or incomplete, and Unavailable or Unauthorized if the Secret cannot be
+        read.
         """
         credentials = await self.look()
         if not self.agent:
@@ -54,10 +55,10 @@ class CredentialsSource:
         return credentials
 
     async def look(self) -> Credentials | None:
-        """Return the present credential, even if incomplete; None without Secret and token file.
+        """Return the present credential, even if incomplete; None if there is neither a Secret nor a token file.
 
-        Raises CommandError for one that cannot be read and for a cluster id that is no valid label, Unavailable,
-        Unauthorized.
+        Raises CommandError if it cannot be read or its cluster id is no valid label. Raises Unavailable and
+        Unauthorized if the API server does not return the Secret.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
         stored = await self._stored()

@@ -19,7 +19,7 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 
 
 def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with one row per object, one for the open jobs; the caption says what the story waits for."""
+    """Return a table with a row per object, and one for the open jobs. Its caption says what the story waits for."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
         table.add_column(column)
@@ -31,7 +31,7 @@ def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_fo
 
 
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
-    """Return a table with one row per kind: its object, and the object's conditions."""
+    """Return a table with a row per kind, which shows its object and the object's conditions."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
         table.add_column(column)

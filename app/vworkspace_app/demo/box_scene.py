@@ -45,7 +45,7 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """The cluster, the box and the spectator that the story uses."""
+    """The cluster, the box and the spectator for the story."""
 
     box: Box
     cluster: EmbeddedCluster
@@ -62,9 +62,9 @@ class BoxScene:
 
 @asynccontextmanager
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
-    """Start everything, yield the scene once the box watches, and stop everything at the end.
+    """Start everything, yield the scene once the box's controller watches, and stop everything at the end.
 
-    `attach` gets the components to display, before anything runs.
+    `attach` is called with the components to display, before anything runs.
     """
     (box,) = runnable([load_box(str(FILE))])
     assert box.crd is not None

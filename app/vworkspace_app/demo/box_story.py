@@ -24,7 +24,7 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The story of one object of the box's kind."""
+    """The demo's story about one object of the box's kind."""
 
     @property
     def shop(self) -> ObjectRef:
@@ -40,20 +40,20 @@ class BoxTeller(Narrator[BoxScene]):
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait until the spectator sees a matching change, and print it as a step."""
+        """Wait until the spectator observes a matching change, and print it as a step."""
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Report whether the child of a kind existed when last seen."""
+        """Report whether the child of a kind existed when it was last observed."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def file(self) -> None:
-        """Print the box before anything happens."""
+        """Print the box's file before anything happens."""
         stage, box = self.stage, self.world.box
         stage.act("An operator in a file", "webapp.yaml: a kind, three phases, a gate on each of the last two; no code")
         for node in box.nodes:
@@ -62,7 +62,7 @@ class BoxTeller(Narrator[BoxScene]):
                     actual=[node.kind for node in box.nodes])  # fmt: skip
 
     async def phases(self) -> None:
-        """Show the way from no object to Ready."""
+        """Show how the object's children are created phase by phase until it is Ready."""
         stage = self.stage
         stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
         manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
@@ -110,7 +110,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a closing gate holds updates, and removes no object."""
+        """Show that a closed gate holds updates and removes no object."""
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
@@ -123,7 +123,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
 
     async def drift(self) -> None:
-        """Show that a deleted child is created again, and that a conflict over a field is reported, not forced."""
+        """Show that a deleted child is created again, and that a field conflict is reported instead of forced."""
         stage, since = self.stage, self.mark
         stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
         await self.world.admin.delete(self.child(SERVICE))
@@ -149,7 +149,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
 
     async def without_host(self) -> None:
-        """Show that an object that should no longer exist is deleted once the rest is ready."""
+        """Show that an object that is no longer desired is deleted once the others are ready."""
         stage, since = self.stage, self.mark
         stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
         await self.edit(self.shop, {"spec": {"host": None}})
@@ -158,7 +158,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the others stay", wanted=[True, True], actual=[self.is_there(DEPLOYMENT), self.is_there(SERVICE)])
 
     async def deletion(self) -> None:
-        """Show the deletion in reverse order, each object once the one before is gone."""
+        """Show that children are deleted in reverse order, each once the one before is gone."""
         stage, since = self.stage, self.mark
         stage.act("Deletion", "in reverse order of the phases, each once the one before is gone")
         await self.world.admin.delete(self.shop)

@@ -31,12 +31,14 @@ def chart_metadata(name: str, version: str) -> dict[str, str]:
 
 
 def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
-    """Return the archive of a chart with these files by path and a Chart.yaml: equal bytes for equal arguments."""
+    """Return the archive of a chart with these files and a Chart.yaml. Equal arguments give equal bytes."""
     return archived(name, {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files})
 
 
 def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
-    """Return files by path as `helm package` packs them, dated `time`: equal bytes for equal arguments."""
+    """Return files by path as `helm package` packs them, with `time` as their date. Equal arguments give
+    equal bytes.
+    """
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path, content in files.items():
@@ -49,8 +51,8 @@ def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
 class OciRegistry:
     """The repositories below one path of an OCI registry.
 
-    `authority` (PEM) is trusted instead of the authorities of this machine; `basic` is USER:PASSWORD. Calls block, and
-    raise OSError when the registry cannot be reached or refuses (urllib.error.HTTPError).
+    `authority` (PEM) is trusted in place of this machine's authorities. `basic` is USER:PASSWORD. Calls block. They
+    raise OSError if the registry cannot be reached, or refuses (urllib.error.HTTPError).
     """
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "", *, plain: bool = False) -> None:
@@ -66,7 +68,7 @@ class OciRegistry:
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:
-        """Push a chart under its version as the tag; return its digest."""
+        """Push a chart with its version as the tag, and return its digest."""
         config = json.dumps(chart_metadata(name, version)).encode()
         layers = [self._blob(name, archive, _CONTENT)]
         described = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": self._blob(name, config, _CONFIG)}
@@ -75,7 +77,7 @@ class OciRegistry:
         return _digest(body)
 
     def remove(self, name: str, digest: str) -> None:
-        """Delete a pushed chart; not every registry permits it."""
+        """Delete a pushed chart. Some registries do not permit it."""
         self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -86,7 +88,7 @@ class OciRegistry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Send a request, and return the path of the Location in the answer."""
+        """Send a request, and return the path in the answer's Location header."""
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())
@@ -123,7 +125,7 @@ spec:
 
 @attrs.frozen
 class NamedChart:
-    """A published chart; `url` is without its name."""
+    """A published chart. `url` does not include its name."""
 
     url: str
     name: str
@@ -142,7 +144,7 @@ def named_chart(chart: str, version: str) -> NamedChart:
 
 
 def registry_of(address: str, place: str) -> OciRegistry:
-    """Return the place in the registry that `--registry` names. Raises CommandError."""
+    """Return the registry and path that `--registry` names. Raises CommandError."""
     host, _, path = address.removeprefix(_SCHEME).strip("/").partition("/")
     if not host or "@" in host or "://" in address.removeprefix(_SCHEME):
         raise CommandError(f"--registry {address}: not oci://HOST[:PORT][/PATH]", status=USAGE)
@@ -151,9 +153,10 @@ def registry_of(address: str, place: str) -> OciRegistry:
 
 @contextmanager
 def pushed(registry: OciRegistry) -> Iterator[None]:
-    """Push every version of the story for the duration of the block, then remove them if the registry permits.
+    """Push all versions that the story needs while the block runs, then remove them if the registry permits.
 
-    All versions have a ConfigMap; one also has a Service, for which the namespace has no room. Raises CommandError.
+    All versions have a ConfigMap. One also has a Service, which the namespace's quota does not permit. Raises
+    CommandError.
     """
     digests: list[str] = []
     try:

@@ -45,7 +45,10 @@ _PATIENCE: Final = 120.0
 
 @attrs.frozen
 class ClusterFixture:
-    """The objects of one run in the cluster, under its own name. `defined` are the definitions that it created."""
+    """The objects in the cluster that one run of the demo needs, under a name of its own.
+
+    `defined` are the CRDs that it created.
+    """
 
     api: KubeApiClient
     name: str
@@ -53,16 +56,16 @@ class ClusterFixture:
 
     @property
     def namespace(self) -> str:
-        """The namespace that takes the place of the operator's own."""
+        """The namespace that serves as the operator's own."""
         return self.name
 
     @property
     def applications(self) -> str:
-        """The namespace that the operator acts in."""
+        """The namespace in which the operator acts."""
         return f"{self.name}-apps"
 
     async def token(self) -> str:
-        """Return a token of the account that the operator runs as."""
+        """Return a token of the account as which the operator runs."""
         return await self.api.token_of(ObjectRef(SERVICE_ACCOUNT, self.namespace, NAME), _TOKEN_SECONDS)
 
     # --- making ------------------------------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ class ClusterFixture:
         return False
 
     async def forbid_services(self) -> None:
-        """Allow no Service in the namespace."""
+        """Forbid Services in the namespace by a quota."""
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
@@ -115,13 +118,13 @@ class ClusterFixture:
         return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
-        """Allow Services in the namespace again."""
+        """Permit Services in the namespace again."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def remove_applications(self) -> None:
-        """Delete the objects that the operator manages, and wait for their end, while the operator still runs."""
+        """Delete the objects that the operator manages, and wait until they are gone, while the operator still runs."""
         for kind in (OPERATION, APPLICATION_INSTANCE):
             await self._remove_all(kind)
 
@@ -137,7 +140,7 @@ class ClusterFixture:
         return not items
 
     async def remove(self) -> list[str]:
-        """Delete all objects of the run; return the remaining ones, for a person to delete."""
+        """Delete all objects of the run, and return those that remain, which a person must delete."""
         return await _retry_unavailable(self._remove)
 
     async def _remove(self) -> list[str]:
@@ -207,9 +210,9 @@ async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
-    """Create the objects of the run for the duration of the block, and delete them however it ends.
+    """Create the objects of the run while the block runs, and delete them however it ends.
 
-    Raises CommandError for objects that remain.
+    Raises CommandError if objects remain.
     """
     try:
         await ground.make()

@@ -21,7 +21,7 @@ _ONE_VERSION: Final = "the chart is named with one version; with --registry the 
 
 
 async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
-    """Tell all acts in order. Raises TooSlow when something does not happen."""
+    """Play all acts in order. Raises TooSlow if something does not happen in time."""
     try:
         await _run_story(StoryRunner(world, stage), world)
     except TooSlow as error:

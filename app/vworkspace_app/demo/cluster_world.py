@@ -42,7 +42,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The cluster, the control plane and the operator that the story uses."""
+    """The cluster, the control plane and the operator for the story."""
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -54,28 +54,28 @@ class ClusterWorld:
 
     @property
     def admin(self) -> KubeApiClient:
-        """The connection of the kubeconfig."""
+        """The API connection of the kubeconfig's user."""
         return self.ground.api
 
     async def running(self) -> list[str]:
-        """Return the chart versions that Helm's own records call deployed."""
+        """Return the chart versions that Helm's own records show as deployed."""
         selector = f"owner=helm,status=deployed,name={NAME}"
         records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
         charts = (release_document(record)["chart"]["metadata"] for record in records)
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Remove the cause that breaks one version."""
+        """Remove the reason why one version fails to upgrade."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Report whether the cluster defines a kind, and so has its controller."""
+        """Report whether the cluster has the CRD of a kind, and so presumably its controller."""
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 
 @attrs.frozen
 class DemoClusterOptions:
-    """The cluster, and the chart: a registry to push one to, or a published one."""
+    """The options of the demo on a cluster: its kubeconfig, and a registry to push charts to, or a published chart."""
 
     kubeconfig: Path
     registry: str = ""
@@ -85,7 +85,7 @@ class DemoClusterOptions:
     """The time limit of each step in seconds."""
 
     def named(self) -> NamedChart | None:
-        """Return the chart that is named, None for one to push. Raises CommandError."""
+        """Return the published chart; None if charts are to be pushed. Raises CommandError."""
         if bool(self.registry) == bool(self.chart):
             message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"
             raise CommandError(message, status=USAGE)
@@ -101,8 +101,8 @@ async def open_cluster_world(
 ) -> AsyncIterator[ClusterWorld]:
     """Prepare the cluster, start the operator, and delete everything at the end. Raises CommandError.
 
-    `require` raises it for a cluster that lacks something. The block must not be cancelled: the operator has to run
-    while its application is deleted.
+    `require` is called to check the cluster, and raises the error if it lacks something. The block must not be
+    cancelled, because the operator must run while its application is deleted.
     """
     started, named = time.monotonic(), options.named()
     async with AsyncExitStack() as stack:

@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class World:
-    """The servers, the operator and the spectator that the story uses."""
+    """The servers, the operator and the spectator for the story."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -84,8 +84,8 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """Start everything, yield the world once the operator is ready, and stop everything at the end.
 
-    With `engines` every downstream controller is simulated, and the objects they need exist. `telemetry` is the
-    operator's.
+    With `engines` every downstream controller is simulated, and the objects that they need exist. `telemetry` is used
+    by the operator.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:

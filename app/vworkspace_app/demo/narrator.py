@@ -34,14 +34,14 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_summary(manifest: Manifest) -> str:
-    """Return the most informative conditions in a line: those that are True, and Ready."""
+    """Return the most informative conditions in one line: those that are True, and Ready."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate: an object created for us appeared, of that name or of any."""
+    """Return a predicate that is true if an object created for us appeared. An empty `name` matches any."""
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
@@ -52,7 +52,7 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
 
 
 def gone(kind: Kind, name: str) -> Wanted:
-    """Return a predicate: the object is gone."""
+    """Return a predicate that is true if the object is gone."""
     return lambda sighting: (
         sighting.kind == kind
         and sighting.type is WatchEventType.DELETED
@@ -61,7 +61,10 @@ def gone(kind: Kind, name: str) -> Wanted:
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
-    """Return a predicate: the instance has this condition for its present generation; without a `reason`, for any."""
+    """Return a predicate that is true if the instance has this condition for its present generation.
+
+    An empty `reason` matches any.
+    """
 
     def wanted(sighting: Sighting) -> bool:
         if sighting.kind != APPLICATION_INSTANCE:
@@ -77,7 +80,7 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
 
 
 def phase_is(name: str, phase: str) -> Wanted:
-    """Return a predicate: the Operation is in that phase."""
+    """Return a predicate that is true if the Operation is in that phase."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -87,7 +90,7 @@ def phase_is(name: str, phase: str) -> Wanted:
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
-    """Return a predicate: the Operation has that condition with this `status/reason`."""
+    """Return a predicate that is true if the Operation's condition has this `status/reason`."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -97,7 +100,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
 
 def created_for(name: str) -> Wanted:
-    """Return a predicate: an engine object was created for the Operation of that name."""
+    """Return a predicate that is true if an engine object was created for the Operation of that name."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
         and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
@@ -106,7 +109,7 @@ def created_for(name: str) -> Wanted:
 
 
 def event(reason: str) -> Wanted:
-    """Return a predicate: there is a Kubernetes Event with that reason."""
+    """Return a predicate that is true for a Kubernetes Event with that reason."""
     return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
 
 
@@ -116,7 +119,7 @@ def spec_of(manifest: Manifest) -> dict[str, Any]:
 
 
 class StoryWorld(Protocol):
-    """The parts of a world that every story needs."""
+    """The parts of a demo's world that every story needs."""
 
     @property
     def spectator(self) -> Spectator:
@@ -125,7 +128,7 @@ class StoryWorld(Protocol):
 
     @property
     def admin(self) -> KubeApi:
-        """The connection of an administrator."""
+        """The API connection of an administrator."""
         ...
 
 
@@ -134,7 +137,7 @@ SeenT = TypeVar("SeenT", bound=StoryWorld)
 
 @attrs.define
 class Narrator(Generic[SeenT]):
-    """The narrator of one story: prints to a stage, and waits for events in a world."""
+    """The narrator of one story, which prints to a stage and waits for events in a world."""
 
     world: SeenT
     stage: Stage
@@ -152,7 +155,7 @@ class Narrator(Generic[SeenT]):
         return result
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait until something holds. Raises TooSlow naming `what`."""
+        """Wait until `holds` returns a true value. Raises TooSlow, which names `what`."""
         seconds = self.world.spectator.patience
         with anyio.move_on_after(seconds):
             while not holds():
@@ -161,20 +164,20 @@ class Narrator(Generic[SeenT]):
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
     async def see(self, desired: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a sighting, with a spinner meanwhile."""
+        """Wait for a matching change, with a spinner meanwhile."""
         with self.stage.waiting(what):
             return await self.world.spectator.until(desired, what, since=since)
 
     @property
     def now(self) -> float:
-        """Seconds since the demo started."""
+        """The seconds since the demo started."""
         return self.world.spectator.elapsed()
 
     @property
     def mark(self) -> int:
-        """The index of the next sighting."""
+        """The index that the next recorded change will have."""
         return len(self.world.spectator.sightings)
 
     async def live(self, ref: ObjectRef) -> Manifest:
-        """Return an object as it is now."""
+        """Return the present state of an object."""
         return await self.world.admin.get(ref)

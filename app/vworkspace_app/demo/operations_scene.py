@@ -38,7 +38,7 @@ CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-
 
 
 def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    """Yield objects in the order of their creation, for an application in `namespace`."""
+    """Yield the objects that an application in `namespace` needs, in the order of their creation."""
     yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
     snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
     yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}

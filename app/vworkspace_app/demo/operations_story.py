@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 @attrs.define
 class OperationsTeller(Narrator[World]):
-    """The story of one application's operations."""
+    """The demo's story about Operations on one application."""
 
     generation: int = 0
     jobs: int = 0
@@ -30,7 +30,7 @@ class OperationsTeller(Narrator[World]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Enqueue Odoo's job for the instance, annotated for these engines in addition to the usual ones."""
+        """Enqueue Odoo's job for the instance, which also annotates it with these engines."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
@@ -85,7 +85,7 @@ class OperationsTeller(Narrator[World]):
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def application(self) -> None:
-        """Create the application, the target of all later acts."""
+        """Create the application, which is the target of all later acts."""
         stage = self.stage
         stage.act(
             "An application", f'Odoo asks {CLUSTER} for "{NAME}", chart nextcloud {FIRST}, and what it is good at'
@@ -97,7 +97,7 @@ class OperationsTeller(Narrator[World]):
         await self.succeeded(job)
 
     async def every_engine(self) -> None:
-        """Run one Operation per engine to its end."""
+        """Run one Operation of each engine to its end."""
         self.stage.act("One operation per engine", "each asked for by an intent, each to its end")
         for request in REQUESTS:
             capability = request.type.lower()
@@ -159,7 +159,7 @@ class OperationsTeller(Narrator[World]):
         return message
 
     async def cancellation(self) -> None:
-        """Show the cancellation of a workflow that does not end: its engine object goes first."""
+        """Show the cancellation of a workflow that does not end. Its engine object is deleted first."""
         stage, since = self.stage, self.mark
         stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
         job = self.ask(
@@ -179,7 +179,7 @@ class OperationsTeller(Narrator[World]):
         await self.failed(job, "Cancelled")
 
     async def timeout(self) -> None:
-        """Show that a deadline stops a job that hangs."""
+        """Show that a deadline stops a Job that hangs."""
         stage, since = self.stage, self.mark
         stage.act("A deadline", "a command hangs; it was given a second")
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
@@ -210,7 +210,7 @@ class OperationsTeller(Narrator[World]):
         await self.succeeded(job)
 
     async def afterwards(self) -> None:
-        """Show that a finished backup outlives its Operation."""
+        """Show that a finished backup stays when its Operation is deleted."""
         stage, since = self.stage, self.mark
         stage.act("Afterwards", "the request for the first backup is deleted; the backup is not")
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "nightly")
@@ -232,7 +232,7 @@ def _where(resource: Manifest) -> str:
 
 
 async def run_operations_story(world: World, stage: Stage) -> None:
-    """Tell all acts in order. Raises TooSlow when something does not happen."""
+    """Play all acts in order. Raises TooSlow if something does not happen in time."""
     teller = OperationsTeller(world, stage)
     await teller.application()
     await teller.every_engine()

@@ -14,14 +14,14 @@ _BACKUP = "backup.yaml"
 
 
 def application() -> dict[str, Any]:
-    """Return the application as Odoo requests it, prepared for the simulated engines."""
+    """Return the ApplicationInstance as Odoo requests it, prepared for the simulated engines."""
     desired = APPLICATION.manifest(FIRST)
     marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
     return {**desired, "metadata": {**desired["metadata"], "annotations": marks}}
 
 
 async def prepare_playground(narrator: Narrator[World]) -> None:
-    """Make sure that the application runs, however the story ended, and write a backup's file. Raises TooSlow."""
+    """Make sure that the application runs, however the story ended, and write a file for a backup. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(
         CLUSTER,
@@ -38,7 +38,7 @@ async def prepare_playground(narrator: Narrator[World]) -> None:
 
 
 def commands(world: World) -> tuple[tuple[str, str], ...]:
-    """Return commands to try, each with what it shows; each runs as it is."""
+    """Return commands to try, each with a description. They can be run as they are."""
     here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
     return (

@@ -29,9 +29,9 @@ QUICK: Final = FluxBehaviour(
 
 @attrs.frozen
 class Application:
-    """The application of PULL-2 as Odoo requests it, and where. `broken` says why one version does not upgrade.
+    """The application of PULL-2 as Odoo requests it, and its place. `broken` is why one version does not upgrade.
 
-    Without `broken` there is one version only.
+    Without `broken` there is only one version.
     """
 
     cluster: str = CLUSTER

@@ -23,12 +23,12 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """A sighting or result that did not come in time."""
+    """The error that a change or result did not come in time."""
 
 
 @attrs.frozen
 class Sighting:
-    """One change of one object; `at` is seconds on the demo's clock."""
+    """One observed change of one object. `at` is in seconds since the demo started."""
 
     at: float
     kind: Kind
@@ -37,7 +37,7 @@ class Sighting:
 
 
 class Spectator:
-    """The record of every change of the watched kinds, in the order they arrived."""
+    """A recorder of every change of the watched kinds, in order of arrival."""
 
     def __init__(
         self,
@@ -74,7 +74,10 @@ class Spectator:
         self._changed.set()
 
     async def until(self, desired: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
-        """Return the first sighting from index `since` on that `desired` accepts. Raises TooSlow naming `what`."""
+        """Return the first recorded change, from index `since` on, for which `desired` is true.
+
+        Raises TooSlow, which names `what`.
+        """
         with anyio.move_on_after(self.patience):
             position = since
             while True:

@@ -15,14 +15,14 @@ from purekube_run.process.yaml_documents import Format, dump
 
 @attrs.define
 class Verdicts:
-    """All checks of the demo, with their results."""
+    """The results of all checks of the demo."""
 
     passed: int = 0
     passed_over: int = 0
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Compare two values, and record a difference with both."""
+        """Record whether two values are equal, and both values if they are not."""
         if desired == actual:
             self.passed += 1
             return True
@@ -41,9 +41,10 @@ _WIDEST: Final = 100
 
 
 class Stage:
-    """The printer of the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal.
+    """A printer of the timeline. `plain` turns off colours and the live display, as does output to anything but a
+    terminal.
 
-    Colours are few, and can be read on light and on dark; long lines are wrapped at the terminal's width.
+    Colours are few and readable on light and dark backgrounds. Long lines are wrapped at the terminal's width.
     """
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
@@ -64,7 +65,7 @@ class Stage:
         self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
-        """Print the heading of a part of the story."""
+        """Print the heading of an act."""
         self._console.print(f"\n[bold]{escape(title)}[/bold]")
         if about:
             self._console.print(escape(self._wrapped(about, 0)))
@@ -96,7 +97,7 @@ class Stage:
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
     def passed_over(self, what: str, why: str) -> None:
-        """Print that a part is not shown here; it counts as no check."""
+        """Print that a part is not shown here. It does not count as a check."""
         self.verdicts.passed_over += 1
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
@@ -114,9 +115,9 @@ class Stage:
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
-        """Keep a drawing below the printed lines during the block; `draw` gets what the story waits for.
+        """Show a drawing below the printed lines while the block runs.
 
-        Without a terminal nothing is drawn.
+        `draw` is called with what the story waits for. Without a terminal nothing is drawn.
         """
         if not self.is_live:
             yield
@@ -128,7 +129,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Set what the live drawing names as awaited."""
+        """Set what the live display shows as awaited, while the block runs."""
         self._waiting_for = what
         try:
             yield

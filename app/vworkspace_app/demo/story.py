@@ -32,7 +32,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class Played(StoryWorld, Protocol):
-    """A world in which the story can play: the embedded one, or a cluster of the user."""
+    """A world in which the story can be played: the embedded one, or a cluster of the user."""
 
     @property
     def control(self) -> ControlPlaneServer:
@@ -46,7 +46,7 @@ class Played(StoryWorld, Protocol):
 
     @property
     def clocks_differ(self) -> timedelta:
-        """The maximum by which the cluster's clock may lag that of the control plane."""
+        """The maximum time by which the cluster's clock may be behind the control plane's."""
         ...
 
     async def running(self) -> list[str]:
@@ -60,7 +60,7 @@ class Played(StoryWorld, Protocol):
 
 @attrs.define
 class StoryRunner(Narrator[Played]):
-    """The story of one instance, from its first job to its deletion."""
+    """The demo's story about one instance, from its first job to its deletion."""
 
     @property
     def application(self) -> Application:
@@ -80,7 +80,7 @@ class StoryRunner(Narrator[Played]):
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def eight_steps(self) -> None:
-        """Show PULL-2: an intent becomes a running release."""
+        """Show the steps of PULL-2: an intent becomes a running release."""
         stage = self.stage
         app = self.application
         asks = f'Odoo asks {app.cluster} to ensure "{NAME}", chart {app.chart} {app.first}'
@@ -148,7 +148,7 @@ class StoryRunner(Narrator[Played]):
         check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
-        """Show that after Flux reports UpgradeFailed, the job fails with the underlying message."""
+        """Show that a job fails with the underlying message after Flux reports UpgradeFailed."""
         stage, since = self.stage, self.mark
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
@@ -163,7 +163,7 @@ class StoryRunner(Narrator[Played]):
         stage.check("Flux went back to what worked", wanted=[self.application.first], actual=await self.world.running())
 
     async def recovery(self) -> None:
-        """Show the recovery after a fix in the cluster: it is reported by a ConditionTransition event."""
+        """Show that a recovery after a fix in the cluster is reported by a ConditionTransition event."""
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
         await self.world.repair()
@@ -188,7 +188,7 @@ class StoryRunner(Narrator[Played]):
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
-        """Show that a replayed key has no second effect, and that the outcome reports this."""
+        """Show that a replayed idempotency key has no second effect, and that the result says so."""
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())
@@ -200,7 +200,7 @@ class StoryRunner(Narrator[Played]):
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
-        """Show that a field held by a person is named in a conflict, not forced."""
+        """Show that a field held by a person leads to a reported conflict, and is not forced."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
@@ -223,7 +223,7 @@ class StoryRunner(Narrator[Played]):
         stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
-        """Show how everything is deleted in order, and that the job succeeds only after that."""
+        """Show that everything is deleted in order, and that the job succeeds only afterwards."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
         source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))
@@ -276,7 +276,7 @@ def _deleting(sighting: Sighting) -> bool:
 
 
 async def run_story(world: Played, stage: Stage) -> None:
-    """Tell all acts in order. Raises TooSlow when something does not happen."""
+    """Play all acts in order. Raises TooSlow if something does not happen in time."""
     teller = StoryRunner(world, stage)
     await teller.eight_steps()
     await teller.failing_upgrade()

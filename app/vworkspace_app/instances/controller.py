@@ -45,7 +45,10 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the name of an instance's release as index key, so that foreign objects of that name wake it."""
+    """Yield the name of an instance's release as an index key.
+
+    Changes of foreign objects with that name thus wake the instance.
+    """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
         yield f"{metadata(manifest).get('namespace')}/{name}"
@@ -53,7 +56,10 @@ def release_names(manifest: Manifest) -> Iterator[str]:
 
 @attrs.define(eq=False)
 class InstanceReconciler:
-    """The reads of ApplicationInstances from the caches of `informers`, and the changes that wake each instance."""
+    """The reconciler of ApplicationInstances, which reads them from the caches of `informers`.
+
+    It also maps changes of other objects to the instances that they affect.
+    """
 
     api: KubeApi
     informers: Informers
@@ -198,7 +204,7 @@ class InstanceReconciler:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owner of a changed object, and every instance that needs its name."""
+        """Yield the owner of a changed object, and every instance that needs an object of that name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name
@@ -224,7 +230,7 @@ class InstanceReconciler:
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance, since a kind appeared or disappeared, or the policy changed."""
+        """Yield every instance, for changes that affect all of them: available kinds, or the policy."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 

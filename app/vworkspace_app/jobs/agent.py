@@ -44,7 +44,7 @@ _REMEMBERED: Final = 100
 
 @attrs.frozen
 class SettledJob:
-    """A job with a result. `about` describes the object in words; `error` is masked."""
+    """A job that has a result. `about` describes its object; `error` is redacted."""
 
     id: str
     about: str
@@ -54,13 +54,13 @@ class SettledJob:
 
 
 class Agent:
-    """One agent of one cluster. Run it on the leader only (PULL-4).
+    """The job agent of one cluster, which pulls jobs and reports on them. Only the leader may run it (PULL-4).
 
-    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and reports whether it changed;
-    `rotate` gets and stores a new one; `objects` lists the owned objects as the informers have them, `cluster` returns
-    the Cluster object that reports this operator; `noticed` is called with each write to the cluster. `on_change` is
-    called whenever the connection changes its state, and when events begin or cease to be dropped; `on_result` with the
-    outcome of each job that comes to a result. Neither may raise.
+    `random` returns numbers in [0, 1) for jitter. `reread` reads the credential again and reports whether it changed.
+    `rotate` obtains and stores a new one. `objects` lists the owned objects from the informers. `cluster` returns the
+    Cluster object that reports on this operator. `noticed` is called with each write to the cluster. `on_change` is
+    called when the connection's state changes, and when events start or stop being dropped. `on_result` is called with
+    the outcome of each job that has a result. Neither callback may raise.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Agent:
 
     @property
     def connection_state(self) -> ConnectionState:
-        """The state of the connection: whether the control plane answers and accepts the credential."""
+        """The state of the connection to the control plane."""
         return self._connection.state
 
     def report(self) -> AgentReport:
@@ -149,33 +149,31 @@ class Agent:
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """Process a change of an ApplicationInstance or Operation; `live` is None if deleted. Does not suspend."""
+        """Process a change of an ApplicationInstance or Operation. `live` is None if it was deleted. Does
+        not suspend.
+        """
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """Process an ApplicationInstance or Operation that existed before this process.
-
-        Does not suspend.
-        """
+        """Process an ApplicationInstance or Operation that existed before this process. Does not suspend."""
         self._events.known(ref, live)
         self._feed(m.ObjectChanged(ref, live))
 
     def set_security(self, security: Security) -> None:
-        """Judge jobs by these settings from now on (PULL-9)."""
+        """Set the requirements on the payloads of jobs from now on (PULL-9)."""
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Retry at once, whether waiting after a failure or for jobs: the credentials or the server have changed."""
+        """Retry immediately after a failure, and poll again, because credentials or server have changed."""
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Accept no more jobs, finish work in progress, and send pending reports while the control plane answers
-        (RUN-4).
+        """Accept no more jobs, finish running work, and send pending reports while the control plane answers (RUN-4).
 
-        Jobs that wait for their objects stay open in the job store: the next leader continues with them.
+        Jobs that wait for their objects stay in the job store, and the next leader continues them.
         """
         self._polling.stop()
         if self._executor.tasks is None:
@@ -195,7 +193,7 @@ class Agent:
                 return
 
     async def run(self) -> None:
-        """Work until cancelled. A process that starts after a crash continues with the open jobs."""
+        """Pull and perform jobs until cancelled. A process that starts after a crash continues with the open jobs."""
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:

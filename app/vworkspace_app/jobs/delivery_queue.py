@@ -19,9 +19,10 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class Delivery:
-    """One call and its callbacks. `answered` gets None for a success, else the error that is an answer.
+    """A call to the control plane, with its callbacks.
 
-    `final` are the errors that count as answers; after any other, `lost` is called and the call repeated.
+    `answered` is called with None after a success, or with the error that counts as an answer. `final` lists those
+    errors; after any other, `lost` is called and the call is repeated.
     """
 
     key: str
@@ -65,7 +66,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Deliver this as soon as the queue is free; it replaces a waiting one of the same key."""
+        """Deliver this once the queue is free. It replaces a waiting delivery with the same key."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -74,30 +75,30 @@ class DeliveryQueue:
         self._wake()
 
     def drop(self, key: str) -> None:
-        """Forget the waiting delivery of `key`."""
+        """Remove the waiting delivery with this `key`."""
         self._waiting.pop(key, None)
 
     def retry_now(self) -> None:
-        """Retry at once: the credential changed, or the control plane is back."""
+        """Retry immediately, because the credential changed or the control plane answers again."""
         self._pace, self._not_before = RetryPace(), 0.0
         for waiting in self._waiting.values():
             waiting.not_before = 0.0
         self._wake()
 
     def release(self) -> None:
-        """Deliver everything that waits, since the control plane is back."""
+        """Deliver everything that waits, because the control plane answers again."""
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Allow one delivery although the queue is held; return False if none is due."""
+        """Permit one delivery although the queue is held. Return False if none is due."""
         if not self._due():
             return False
         self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
-        """Wait until no delivery is left, or one fails."""
+        """Wait until every delivery is done, or one fails."""
         while len(self) and self._pace.failures == 0:
             await self._ended.wait()
 
@@ -195,7 +196,7 @@ def _asked_wait(error: OperatorError) -> float:
 def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
     """Return the delivery that acknowledges a job.
 
-    `feed` gets the outcome: acked, closed, unknown, or perhaps acked.
+    `feed` is called with the outcome: acked, closed, unknown, or perhaps acked.
     """
 
     def answered(error: OperatorError | None) -> None:
@@ -215,7 +216,7 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
-    """Return the delivery of a job's result. A refused one is repeated: there is no other copy (PULL-4)."""
+    """Return the delivery of a job's result. It is repeated after a refusal, as there is no other copy (PULL-4)."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -227,7 +228,7 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 
 
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
-    """Return the delivery of a job's status; a newer one replaces it."""
+    """Return the delivery of a job's status, which a newer status replaces."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -243,11 +244,11 @@ def status_key(job_id: str) -> str:
 
 
 class Reconnect:
-    """Holds every queue while the poll fails, and releases them in order when it works.
+    """A coordinator that holds all queues while the poll fails, and releases them in order when it succeeds again.
 
-    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each begins when the one
-    before is done, has failed, or has had its head start of so many seconds: a status that the server cannot process
-    must not keep a result waiting.
+    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each starts when the one
+    before is done, has failed, or has had its head start in seconds, so that a status that the server cannot process
+    does not delay a result.
     """
 
     def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:
@@ -258,14 +259,14 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """Hold the queues, since the poll fails: from now on one try per round."""
+        """Hold the queues because the poll fails. Each round of polling then permits one try."""
         for queue in (self._statuses, self._urgent, self._events):
             queue.outage_hold.hold()
 
     def try_one(self) -> None:
-        """Try a delivery after another failed poll, to find out whether only the poll fails.
+        """Permit a delivery after another failed poll, to find out whether only the poll fails.
 
-        An ack or result each time, a status or a batch of events in turn.
+        This is always an ack or result, and in turn a status or a batch of events.
         """
         self._rounds += 1
         self._urgent.try_one()
@@ -273,7 +274,7 @@ class Reconnect:
         any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
-        """Send the waiting messages in order, since the poll works again; at the end every queue is free."""
+        """Send the waiting messages in order, because the poll succeeds again. Afterwards no queue is held."""
         self._events.release_snapshot()
         self._statuses.release()
         await self._give_head_start(self._events.drain)

@@ -19,11 +19,11 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """An executor that performs at most `parallel` effects at a time, and feeds their outcomes to the machine.
+    """An executor that performs at most `parallel` effects at a time and passes their outcomes to the job machine.
 
-    `tasks` runs them; without it, before the start and after the end, no effect is begun: the next process continues
-    from the records. `noticed` is called with each object that was applied, in its new state, or whose deletion was
-    requested: so caches need not wait for a watch, which may be silent.
+    `tasks` runs them. Without it, before the start and after the end, no effect is begun, and the next process
+    continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
+    requested, so that caches need not wait for a watch.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class JobEffectExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Report whether no effect is running except a rotation, which waits for the control plane."""
+        """Report whether no effect is running. A rotation does not count, as it waits for the control plane."""
         return self._count == 0
 
     async def drain(self) -> None:
@@ -52,7 +52,7 @@ class JobEffectExecutor:
             await self._ended.wait()
 
     def start(self, effect: ClusterEffect) -> None:
-        """Perform `effect` soon."""
+        """Start to perform `effect` as soon as there is room."""
         if self.tasks is None:
             return
         if isinstance(effect, m.RotateCredential):

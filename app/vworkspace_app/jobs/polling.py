@@ -15,10 +15,10 @@ from vworkspace_core.jobs import messages as m
 
 
 class LongPoll:
-    """A loop that requests the jobs of one cluster until it is stopped; no failure ends it.
+    """A loop that polls for the jobs of one cluster until it is stopped. Failures do not end it.
 
-    `random` gives numbers in [0, 1) for jitter. `feed` gets the server's time; `offered` gets the jobs of an answer and
-    reports whether one of them is new.
+    `random` returns numbers in [0, 1) for jitter. `feed` is called with the server's time. `offered` is called with the
+    jobs of an answer and returns whether one of them is new.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class LongPoll:
         self._run_scope.cancel()
 
     def retry_now(self) -> None:
-        """Poll again at once: the server may be another one."""
+        """Poll again immediately, because the server may be another one now."""
         self._poll_scope.cancel()
         self.wake()
 
     def wake(self) -> None:
-        """End a wait after a failure, so that the next poll is sent at once."""
+        """End a wait after a failure, so that the next poll is sent immediately."""
         self._wake_up.set()
 
     async def run(self) -> None:

@@ -35,10 +35,10 @@ _TOGETHER: Final = 64
 
 @attrs.frozen
 class AgentOptions:
-    """Options with which the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
+    """The control plane `control` from which jobs are pulled, and the `store` of open jobs (PULL-1, PULL-4).
 
     `rotation` renews the credential, if it can be stored. `reread` reads the credential again and reports whether the
-    token changed. `opener` returns, for credentials, the object that verifies and decrypts payloads.
+    token changed. `opener` makes, from credentials, the object that verifies and decrypts payloads.
     """
 
     control: ControlPlane
@@ -50,7 +50,7 @@ class AgentOptions:
 
 
 class ManagedAgent:
-    """The agent, and its connection to the caches of `informers`. `on_change` and `on_result` are those of `Agent`."""
+    """The job agent connected to the caches of `informers`. `on_change` and `on_result` are passed to `Agent`."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ManagedAgent:
         return self.agent.report()
 
     async def run(self) -> None:
-        """Pull jobs until cancelled. For the leader, once the caches have synced."""
+        """Pull jobs until cancelled. Only the leader may call this, once the caches have synced."""
         self._secure()
         self._leading = True
         for number, manifest in enumerate(self._own_objects()):
@@ -115,7 +115,7 @@ class ManagedAgent:
             group.start_soon(self.agent.run, name="agent")
 
     async def finish(self) -> None:
-        """Accept no more jobs, and finish those in progress (RUN-4)."""
+        """Accept no more jobs, and finish running ones (RUN-4)."""
         await self.agent.finish()
 
     def _saw(self, change: CacheChange) -> None:

@@ -22,7 +22,7 @@ from vworkspace_core.operations.templates import Templates
 
 
 def agent_settings(settings: RunSettings) -> AgentSettings | None:
-    """Return the settings of the agent; None for a process that pulls no jobs (SEE-4, RUN-13)."""
+    """Return the settings of the job agent; None for a process that pulls no jobs (SEE-4, RUN-13)."""
     if not (settings.agent and shard_in(settings).is_first):
         return None
     return AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))

@@ -52,12 +52,12 @@ _STUCK_SECONDS = 10.0
 class Manager:
     """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
 
-    With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls no control plane
-    (SEE-4). `credentials` are the live ones; without an agent only their approval secret is used. `composites` and
-    `controllers` (reconcilers and watchers in Python) run in the same process. `random` gives numbers in [0, 1) for
-    jitter. `receiver` takes the notices of what wants a person, if there is one. `ready` is set when the caches have
-    synced. Each of several shards reconciles the objects in its own namespaces; only the first reports to the Cluster
-    object, and only it may be given an agent.
+    With `agent` it pulls jobs. Without one it reconciles what people and GitOps tools apply, and calls no control plane
+    (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
+    and `controllers` (reconcilers and watchers in Python) run in the same process. `random` returns numbers in [0, 1)
+    for jitter. `receiver`, if given, is sent notices about objects that need a person's attention. `ready` is set when
+    the caches have synced. Each of several shards reconciles the objects in its own namespaces; only the first reports
+    to the Cluster object, and only it may be given an agent.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Manager:
 
     @property
     def components(self) -> Components:
-        """The parts of the process that telemetry may observe."""
+        """The parts of the process that metrics and the page observe."""
         agent = None if self._agent is None else self._agent.agent
         return Components(
             self.informers,
@@ -184,7 +184,7 @@ class Manager:
         await self.informers.wait_for_sync()
 
     async def run(self, stop: anyio.Event | None = None) -> None:
-        """Work until cancelled; or until `stop`, and then until the work in progress is done (RUN-4)."""
+        """Run until cancelled, or until `stop` is set and running work is done (RUN-4)."""
         self._telemetry.attach(self.components)
         async with anyio.create_task_group() as group:
             self._controllers.start(group, self._election.elected)
@@ -197,7 +197,7 @@ class Manager:
             group.cancel_scope.cancel()
 
     async def finish(self) -> None:
-        """Start no further work, and wait for the reconciles and jobs in progress."""
+        """Start no further work, and wait for running reconciles and jobs."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._controllers.finish)
             if self._agent is not None:

@@ -25,17 +25,17 @@ _log = structlog.get_logger("notices")
 
 
 class NoticeReceiver(Protocol):
-    """A receiver of notices."""
+    """A receiver of notices, which are sent as CloudEvents."""
 
     async def send(self, event: Mapping[str, Any]) -> None:
-        """Deliver one CloudEvent. Raises Invalid for what will never be taken, else another OperatorError."""
+        """Deliver one CloudEvent. Raises Invalid if it will never be accepted, else another OperatorError."""
         ...
 
 
 class Notifier:
-    """The notices of one process about the objects of its shard; silent until `run`.
+    """The sender of notices about the objects of this process's shard. It sends nothing until `run`.
 
-    `page_url` is the base of their links, if there is one. Construct it before the informers run.
+    `page_url` is the base URL of links in notices, if there is one. Construct it before the informers run.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Notifier:
             runner.subscribe(self._changed)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Deliver until cancelled, once the process is `ready` to write."""
+        """Deliver notices until cancelled, once `ready` has returned."""
         await ready()
         state = Attention(self._clock.now())
         for runner in self._informers.of(*OWN_KINDS):

@@ -56,10 +56,11 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 @attrs.frozen
 class CacheScope:
-    """The namespaces whose objects are cached: those of the shard (RUN-13); all for our own kinds with `all_of_ours`.
+    """The namespaces whose objects this process caches: those of its shard (RUN-13), plus all for our kinds on demand.
 
-    No request can select by a hash, so every shard reads all lists and watches, and drops other shards' objects at
-    once. Velero's objects lie in the namespace of that name, whichever shard's Operations they belong to.
+    A list request cannot select by a hash. Every shard therefore reads all lists and watches, and drops other shards'
+    objects immediately. Velero's objects are in Velero's own namespace, whichever shard's Operations they belong to.
+    With `all_of_ours` the objects of our own kinds are kept in all namespaces.
     """
 
     shard: Shard = WHOLE
@@ -67,7 +68,7 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a function that reports by namespace whether to keep an object of the kind; None to keep all."""
+        """Return a function that says for a namespace whether to keep objects of the kind there; None to keep all."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None
@@ -83,7 +84,7 @@ def informers_of(
 ) -> Iterator[InformerRunner]:
     """Yield one informer per kind.
 
-    Those of our own kinds have no selector, so that an object with our finalizer is never missed (RES-5).
+    Informers of our own kinds have no selector, so that no object with our finalizer is missed (RES-5).
     """
     informer = partial(
         InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)

@@ -55,9 +55,10 @@ async def production_manager(
     machine: Machine | None = None,
     connect: ConnectControl = ReloadingControlPlane,
 ) -> AsyncIterator[Manager]:
-    """Yield a manager on `api`, which pulls jobs through `connect` if there are settings of an `agent`.
+    """Yield a manager on `api` with the production adapters.
 
-    `credentials` holds what `source` returned first, and follows it while the block runs.
+    It pulls jobs through `connect` if `agent` is given. `credentials` holds what `source` returned first, and is kept
+    up to date while the block runs.
     """
     machine, used = machine or Machine(), credentials
     watch = CredentialWatch(source, credentials, machine.clock, machine.random)
@@ -159,7 +160,7 @@ def _log_store_error(message: str) -> None:
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
-    """Return the address and the identity for calls of the control plane."""
+    """Return the control plane's URL and the credentials for calls to it."""
     return ControlPlaneEndpoint(
         credentials.url,
         credentials.token,

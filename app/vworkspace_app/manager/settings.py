@@ -16,7 +16,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class OperatorSettings:
-    """The settings of the process, in addition to those of decisions."""
+    """The settings of the process, in addition to settings of decisions."""
 
     decisions: Settings
     operations: OperationSettings = attrs.field()
@@ -55,7 +55,7 @@ class OperatorSettings:
 
     @property
     def all_weak_settings(self) -> tuple[str, ...]:
-        """The weak settings, each as a sentence that says what it permits."""
+        """The weak settings, each as a sentence with its consequence."""
         return (*weak_settings_of(self.decisions, self.operations, self.required_bindings), *self.weak_settings)
 
     @operations.default

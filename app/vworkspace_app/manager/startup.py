@@ -29,7 +29,7 @@ from vworkspace_core.credentials.secret import Credentials
 async def leader_election(
     settings: RunSettings, connect: Connect, machine: Machine | None = None
 ) -> AsyncIterator[Election]:
-    """Take part in the election while the block runs, if the settings ask for it, and release the Lease after it.
+    """Take part in leader election while the block runs, if the settings require it. Release the Lease afterwards.
 
     Raises LeaseLost.
     """
@@ -66,9 +66,9 @@ _TROUBLE = (
 async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]], clock: Clock
 ) -> tuple[Credentials, Installation]:
-    """Return the credential and how the operator was installed, once the API server answers and a credential exists.
+    """Return the credential, and how the operator was installed, once both can be read.
 
-    Each change of what is missing is logged in one line.
+    This waits until the API server answers and a credential exists. Each change of what is missing is logged.
     """
     last_error = ""
     waiting = _Waiting(clock)

@@ -21,10 +21,10 @@ from vworkspace_core.credentials.secret import Credentials
 
 @attrs.frozen
 class Components:
-    """The parts of the process to observe. `agent` is None without one; `leases` is that of `Election`.
+    """The parts of a process that telemetry observes. `agent` is None without one; `leases` is that of `Election`.
 
-    `further` are the informers of composites, each of which watches its own part of a kind. `composites`, and
-    `controllers` in Python, are the running ones, each with its caches.
+    `further` are the informers of composites, each of which watches its own part of a kind. `composites` and
+    `controllers` (in Python) are the running ones, each with its caches.
     """
 
     informers: Informers
@@ -57,30 +57,30 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """A synchronous callback for events in the process. Must not raise."""
+    """A receiver of synchronous calls about what happens in the process. It must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""
         ...
 
     def job_ended(self, outcome: str) -> None:
-        """Observe that a job ended with an outcome."""
+        """Record that a job ended with this outcome."""
         ...
 
     def attach(self, components: Components) -> None:
-        """Observe these components from now on, and subscribe as needed. Called once, before anything runs."""
+        """Observe these components from now on. Called once, before anything runs."""
         ...
 
 
 class LogOnly:
-    """`Telemetry` without metrics: reconciles are logged."""
+    """A `Telemetry` without metrics. Reconciles are only logged."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return an observer that logs."""
         return LoggingObserver()
 
     def job_ended(self, outcome: str) -> None:
-        """Do nothing: the agent logs it."""
+        """Do nothing, since the agent logs the outcome."""
 
     def attach(self, components: Components) -> None:
         """Do nothing."""

@@ -55,7 +55,7 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and for how many seconds the oldest of them has had its status."""
+    """The number of objects with a condition, and for how many seconds the first of them has had its status."""
 
     labels: ConditionLabels
     count: int
@@ -64,7 +64,7 @@ class ConditionSample:
 
 @attrs.frozen
 class Unready:
-    """An object that has not been Ready for so many seconds."""
+    """An object that is not Ready, and for how many seconds."""
 
     ref: ObjectRef
     reason: str
@@ -108,7 +108,7 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 
 @attrs.define
 class ConditionCounts:
-    """Counts of the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
+    """Counters of the conditions of one kind. Reasons other than our own, such as Flux's, count as `other`."""
 
     types: frozenset[str]
     reasons: frozenset[str]
@@ -121,7 +121,7 @@ class ConditionCounts:
     """One shared tuple for all objects with the same labels."""
 
     def count(self, change: CacheChange) -> None:
-        """Count a change that an informer delivered."""
+        """Count a change that an informer reported."""
         now = {} if change.type is ChangeType.DELETED else dict(self._conditions(change.object))
         for labels in self._by_object.pop(change.ref, ()):
             self._counts[labels] -= 1
@@ -135,16 +135,16 @@ class ConditionCounts:
             self._by_object[change.ref] = tuple(now)
 
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
-        """Return the number of objects with each condition at `now`, in seconds since the epoch.
+        """Return the number of objects with each condition. `now` is in seconds since the epoch.
 
-        A condition that no object has any more stays, at 0: a series that ends looks like an outage.
+        A condition that no object has any more stays with the number 0, since a series that ends looks like an outage.
         """
         return tuple(
             ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """Return at most `most` objects: those that have not been Ready for the longest."""
+        """Return the objects that have not been Ready for longest, at most `most`."""
         entries = [
             (entry, labels[2])
             for labels, longest in self._longest.items()

@@ -35,7 +35,7 @@ _log = structlog.get_logger("operator")
 def application(
     latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Return the ASGI application. It only reads `latest`; the routes of `further` come last."""
+    """Return the ASGI application of metrics and probes. It only reads `latest`. The routes in `further` come last."""
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
@@ -68,7 +68,7 @@ def application(
 
 @contextmanager
 def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
-    """Serve `app` while the block runs, and yield its URL. Raises CommandError for an address that is refused."""
+    """Serve `app` while the block runs, and yield its URL. Raises CommandError if the address cannot be bound."""
     host, port = parse_address(listen)
     try:
         listener = bind(host, port)
@@ -88,9 +88,9 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 @contextmanager
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Serve metrics and probes until all other work has ended; do nothing without an address.
+    """Serve metrics and probes until all other work has ended. Without an address do nothing.
 
-    `streams` are those of `ConnectionLimits`.
+    `streams` is explained in `ConnectionLimits`.
     """
     if not listen:
         yield

@@ -29,9 +29,9 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry and its counters. `now` is the monotonic clock by which the statistics in `latest` are taken.
+    """The registry of metrics, with the counters. `now` is the monotonic clock of the statistics in `latest`.
 
-    `server` is the URL of the API server; its host is a label, as in client-go's metrics.
+    `server` is the URL of the API server. Its host is a label, as in client-go's metrics.
     """
 
     def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:
@@ -69,7 +69,7 @@ class Metrics:
         return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
 
     def controller(self, name: str) -> "ControllerMetrics":
-        """Return the metrics of a controller. Its series begin at zero."""
+        """Return the metrics of a controller, which start at zero."""
         counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops)
         for counter in counters:
             counter.labels(name)
@@ -78,7 +78,7 @@ class Metrics:
         return ControllerMetrics(self, name)
 
     def request(self, method: str, code: str, seconds: float = 0.0) -> None:
-        """Count a request that the API server answered, or that failed with code `<error>`, after so many seconds."""
+        """Count a request to the API server that took `seconds`. The code is `<error>` if it was not answered."""
         series = self._request_series.get((method, code))
         if series is None:
             known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
@@ -91,7 +91,7 @@ class Metrics:
         time.observe(seconds)
 
     def webhook(self, path: str) -> None:
-        """Create the series of a webhook at zero."""
+        """Create the series of a webhook with the value zero."""
         for code in _OF_EVERY_WEBHOOK:
             self._reviews.labels(path, code)
         self._review_time.labels(path)
@@ -102,19 +102,19 @@ class Metrics:
         self._reviews_in_hand.labels(path).inc()
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Count a review that was answered or abandoned."""
+        """Count a review that was answered, or abandoned by the client."""
         self._reviews_in_hand.labels(path).dec()
         self._reviews.labels(path, str(code)).inc()
         self._review_time.labels(path).observe(seconds)
 
     def job(self, outcome: str) -> None:
-        """Count a job that came to a result."""
+        """Count a job that has a result."""
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
         """Count an Operation that changed its phase.
 
-        The other phases of its type begin at zero, so that the first end shows.
+        The other phases of its type start at zero, so that the first one that ends is visible as an increase.
         """
         kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for known in Phase:
@@ -128,7 +128,7 @@ class Metrics:
 
 
 class ControllerMetrics:
-    """`ReconcileObserver` that counts the reconciles of one controller."""
+    """A `ReconcileObserver` that counts the reconciles of one controller."""
 
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics = metrics
@@ -156,7 +156,7 @@ class ControllerMetrics:
                 counter.labels(name).inc()
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Count a hot loop; only the log names the object."""
+        """Count a hot loop. Only the log names the object."""
         self._metrics._hot_loops.labels(self._name).inc()
 
 

@@ -34,9 +34,7 @@ _HEARTBEAT_SECONDS: Final = 1.0
 
 @attrs.define
 class MetricsTelemetry:
-    """`Telemetry` that refreshes the statistics in `latest` each second, and counts events in `metrics` as they
-    happen.
-    """
+    """A `Telemetry` that updates the statistics in `latest` each second, and counts events in `metrics` immediately."""
 
     clock: Clock
     latest: LatestStats
@@ -59,7 +57,7 @@ class MetricsTelemetry:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Take the statistics of these components from now on."""
+        """Take statistics of these components from now on."""
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
@@ -77,18 +75,18 @@ class MetricsTelemetry:
         self.refresh()
 
     async def run(self) -> NoReturn:
-        """Refresh each second until cancelled: the heartbeat of the event loop."""
+        """Update the statistics each second until cancelled. This also shows that the event loop is alive."""
         while True:
             self.refresh()
             await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
-        """Report not ready from now on, since the process is ending."""
+        """Report the process as not ready from now on, because it is ending."""
         self._stopping = True
         self.refresh()
 
     def refresh(self) -> None:
-        """Take the statistics of this moment."""
+        """Update the statistics now."""
         components = self._components
         if components is None:
             self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))

@@ -21,7 +21,10 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 @attrs.frozen
 class AgentStats:
-    """Statistics of the agent. `lag` is the age of the oldest unanswered job, `occupancy` a part of 1."""
+    """The statistics of the job agent. `lag` is the age in seconds of the oldest unanswered job.
+
+    `occupancy` is the used fraction of the event buffer, from 0 to 1.
+    """
 
     connectivity: Connectivity
     open_jobs: int
@@ -55,7 +58,9 @@ class ProcessStats:
 
 
 class LatestStats:
-    """A holder of the newest statistics. One thread writes, any thread reads: the value itself never changes."""
+    """A holder of the newest statistics. One thread writes and any thread may read, as the value itself is
+    immutable.
+    """
 
     def __init__(self, first: ProcessStats) -> None:
         self._current = first
@@ -77,7 +82,7 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 
 
 def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
-    """Yield each metric with its samples. `now` is on the clock by which the statistics were taken."""
+    """Yield each metric with its samples. `now` is by the clock with which the statistics were taken."""
     yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
     yield c.SHARD, [((str(stats.shard.index), str(stats.shard.count)), 1.0)]
     yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]

@@ -68,10 +68,10 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 @attrs.frozen
 class ApprovalChecks:
-    """The data for checking approval claims (OPS-4); read again for every pass.
+    """The sources of the data by which approval claims are checked (OPS-4). They are read again for every pass.
 
     `secret` returns the present approval secret, None if there is none. `skew` is how far the control plane's clock is
-    ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; used claims are recorded in
+    ahead of ours (PULL-12). `required_bindings` are those that every claim must contain. Used claims are recorded in
     `namespace`.
     """
 
@@ -83,7 +83,10 @@ class ApprovalChecks:
 
 @attrs.define(eq=False)
 class OperationReconciler:
-    """The reads of Operations from the caches of `informers`, and the changes that wake each Operation."""
+    """The reconciler of Operations, which reads them from the caches of `informers`.
+
+    It also maps changes of other objects to the Operations that they affect.
+    """
 
     api: KubeApi
     informers: Informers
@@ -153,8 +156,9 @@ class OperationReconciler:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """Return the Operation's target, which cannot change: Operations of one target are decided one at a time
-        (OPS-5).
+        """Return the Operation's target, so that Operations on one target are reconciled one at a time (OPS-5).
+
+        The target of an Operation cannot change.
         """
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
@@ -243,12 +247,12 @@ class OperationReconciler:
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation itself, and the next Operations on its target if it no longer occupies that."""
+        """Yield the Operation itself, and the next Operations on its target if it no longer blocks them."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations on its target that still wait, now for another one: only their status changes."""
+        """Yield the Operations that still wait on the same target. Only the name of the one they wait for changes."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
@@ -264,7 +268,10 @@ class OperationReconciler:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation that created the object, in any namespace, by its uid: names may be shortened."""
+        """Yield the Operation that created the object, in any namespace.
+
+        It is found by its uid, because names may be shortened.
+        """
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
             if isinstance(uid, str) and uid:
@@ -275,17 +282,19 @@ class OperationReconciler:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation in the namespace that has not ended, since the namespace may have become managed or
-        unmanaged.
+        """Yield every Operation in the namespace that has not ended, because the namespace may now be
+        managed or not.
         """
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not started and has read the object, of any namespace and origin."""
+        """Yield every Operation that has not started and whose preconditions read the object, of any namespace and
+        origin.
+        """
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not ended, after a kind appeared or disappeared."""
+        """Yield every Operation that has not ended, after a kind became available or unavailable."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:

@@ -14,13 +14,13 @@ from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 
 @attrs.define
 class AwaitedObjects:
-    """The keys of Operations, by the objects that they wait for."""
+    """An index of Operations by the objects for which they wait."""
 
     _of: dict[ObjectRef, frozenset[ObjectRef]] = attrs.field(factory=dict)
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
-        """Record that the key waits for exactly these objects, replacing earlier ones; an empty set clears it."""
+        """Record that an Operation waits for exactly these objects. An empty collection removes it from the index."""
         desired, before = frozenset(objects), self._of.pop(key, frozenset())
         for ref in before - desired:
             self._by[ref].discard(key)
@@ -32,7 +32,7 @@ class AwaitedObjects:
             self._of[key] = desired
 
     def keys_waiting_for(self, ref: ObjectRef) -> Iterator[ObjectRef]:
-        """Yield the keys that wait for an object, sorted by name."""
+        """Yield the Operations that wait for an object, sorted by name."""
         yield from sorted(self._by.get(ref, ()), key=str)
 
 
@@ -52,14 +52,14 @@ EVERYWHERE: Final = "*"
 
 
 def target_in(manifest: Manifest) -> ObjectRef | None:
-    """Return the target that an Operation names, None if it names none."""
+    """Return the target that an Operation's manifest names; None if it names none."""
     name = get_path(manifest, "spec", "targetRef", "name")
     namespace = metadata(manifest).get("namespace")
     return ObjectRef(APPLICATION_INSTANCE, namespace, name) if isinstance(name, str) and name else None
 
 
 def has_ended(manifest: Manifest) -> bool:
-    """Report whether the Operation's phase is terminal."""
+    """Report whether the Operation's phase is final."""
     return get_path(manifest, "status", "phase") in TERMINAL_PHASES
 
 

@@ -12,10 +12,10 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates, l
 
 
 def read_templates(paths: Sequence[str]) -> Templates:
-    """Return the built-in templates and those of the files; one of a known name replaces the older.
+    """Return the built-in templates and those in the files. A template of a known name replaces the older one.
 
-    Raises CommandError naming file, line, path and problem: a document that is no template, an unknown engine, a type
-    and engine that another template already binds.
+    Raises CommandError with file, line, path and problem: a document that is no template, an unknown engine, or a type
+    and engine for which there is another template.
     """
     templates = builtin_templates()
     for path in paths:

@@ -51,7 +51,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """Yield findings on what must exist before our own objects are installed."""
+    """Yield the results of checking what must exist before our own objects are installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
@@ -61,7 +61,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Yield findings on all objects that `manifests` with these options installs, and on whether they work."""
+    """Yield the results of checking the objects that `manifests` installs with these options, and whether they work."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     installation = await _installation(api, options)

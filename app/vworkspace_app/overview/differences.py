@@ -38,9 +38,9 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class ObjectChange:
-    """One object as it is and as it would be; None if it does not exist.
+    """One object before and after a change; None where it does not exist.
 
-    `refused`: why the API server would refuse it.
+    `refused` is the reason why the API server would refuse the change.
     """
 
     ref: ObjectRef
@@ -51,9 +51,9 @@ class ObjectChange:
 
 @attrs.frozen
 class Difference:
-    """All changes that one manifest would cause, and what the operator would then report about it.
+    """All changes that applying one manifest would cause, and the status that the operator would then report.
 
-    `is_held`: the control plane wrote the object, and its fields would be changed.
+    `is_held` says that the control plane wrote the object and that fields of it would change.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -66,12 +66,12 @@ class Difference:
 
 @attrs.frozen
 class DryRun:
-    """Dry runs of applies at the API server."""
+    """A client that sends applies to the API server as dry runs."""
 
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
-        """Return the change of an object; estimated without the server if the right to apply is missing."""
+        """Return the change of an object. Without the right to apply, it is estimated without the server."""
         try:
             after = await self.api.apply(
                 apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
@@ -85,9 +85,9 @@ class DryRun:
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
-    """Return what applying `manifest` would change; with a `box`, an object of its kind.
+    """Return what applying `manifest` would change. With a `box`, the manifest is an object of the box's kind.
 
-    Raises what `KubeApi.get` and `list` raise, and ValidationProblems.
+    Raises the errors of `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
     """
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
     # By force, since the user means to apply it. Other holders are reported separately.
@@ -178,7 +178,7 @@ def _cluster_of(manifest: Manifest) -> str:
 
 
 def overlaid(live: Any, desired: Any) -> Any:
-    """Estimate the result of a server-side apply without a server: mappings are merged, lists replaced."""
+    """Return an estimate of a server-side apply's result without a server: mappings are merged, lists replaced."""
     if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
         return desired
     merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}

@@ -18,7 +18,7 @@ _PAUSE: Final = 1.0
 
 
 class FollowedObjects:
-    """Objects by reference, kept up to date by watches."""
+    """A collection of objects by reference, which watches keep up to date."""
 
     def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
         self._api = api
@@ -30,7 +30,7 @@ class FollowedObjects:
         self._heard = anyio.Event()
 
     async def run(self, show: Callable[[OwnObjects], None]) -> None:
-        """Show the fleet at once and after each change, until cancelled."""
+        """Call `show` with all objects immediately and after each change, until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
                 group.start_soon(self._forever, kind)

@@ -66,7 +66,7 @@ _LAST_EVENTS: Final = 5
 
 @attrs.frozen
 class OwnObjects:
-    """Every object of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
+    """All objects of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
 
     objects: tuple[tuple[Kind, Manifest], ...]
     leases: tuple[Manifest, ...] = ()
@@ -76,7 +76,7 @@ class OwnObjects:
 
 @attrs.frozen
 class ObjectContext:
-    """One object, the objects that carry its uid, and its last events, the oldest first."""
+    """One object, all objects labelled with its uid, and its last Events, oldest first."""
 
     kind: Kind
     manifest: Manifest
@@ -88,7 +88,7 @@ class ObjectContext:
     """The input of the box's decision; None without a box, or if not all of it may be read."""
 
     def tree(self, now: datetime) -> Branch:
-        """Return the object with everything below it."""
+        """Return the tree of the object and everything below it."""
         if self.box is not None and self.snapshot is not None:
             from vworkspace_core.overview.box_tree import tree_of_box  # only for a box: graphs are slow to import
 
@@ -101,7 +101,7 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader that skips objects that the user may not read, and records their kinds."""
+    """A reader that skips objects which the user may not read, and remembers their kinds."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -130,7 +130,7 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the input of a box's decision on one object; None if not all of it may be read."""
+        """Return the input of a box's decision about one object; None if the user may not read all of it."""
         from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
         from purekube.composites.observe import observe_live
 
@@ -152,9 +152,9 @@ class PermittedReader:
 async def read_own_objects(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
 ) -> OwnObjects:
-    """Return all objects of our kinds and those of boxes, in one namespace or all.
+    """Return all objects of our kinds and of boxes' kinds, in one namespace or all.
 
-    Raises what `KubeApi.list` raises, except Forbidden.
+    Raises the errors of `KubeApi.list` except Forbidden.
     """
     reader = PermittedReader(api)
     objects = [
@@ -164,9 +164,9 @@ async def read_own_objects(
 
 
 async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
-    """Return the object with the objects made for it; with a `box`, all that its decision reads.
+    """Return the object with the objects made for it. With a `box` these are all objects that its decision reads.
 
-    Raises what `KubeApi.list` raises, except Forbidden.
+    Raises the errors of `KubeApi.list` except Forbidden.
     """
     reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
@@ -238,7 +238,7 @@ async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest
 
 
 def event_time(event: Manifest) -> str:
-    """Return when an Event was last seen, in the Event's own format."""
+    """Return when an Event was last observed, as the text in the Event."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
@@ -247,7 +247,7 @@ def event_time(event: Manifest) -> str:
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
-    """Load boxes from files, and from the cluster the CRDs that the files lack. Raises CommandError."""
+    """Load boxes from files. CRDs that the files lack are read from the cluster. Raises CommandError."""
     if not files:
         return []
     from purekube_run.boxes.installed import installed_definitions, missing_definitions
@@ -260,16 +260,16 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
 
 
 async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
-    """Return the kinds whose definition carries the label of a box or a controller.
+    """Return the kinds whose CRD carries the label of a box or a controller.
 
-    `box init`, `box manifests --crds-only` and `controllers crds` write it.
+    `box init`, `box manifests --crds-only` and `controllers crds` put the label there.
     """
     labels = (BOX_NAME, CONTROLLER_NAME)
     return _kinds([each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)])
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return the kinds that a word of the command line means, of any origin; empty if no definition has the word."""
+    """Return the kind to which a word on the command line refers, by that word; empty if no CRD has that name."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

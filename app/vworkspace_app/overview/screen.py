@@ -9,7 +9,7 @@ WIDEST: Final = 100_000
 
 
 def columns() -> int:
-    """Return the width of the screen. Output into another program is not folded, unless COLUMNS is set."""
+    """Return the terminal's width in columns. Output to another program has no limit unless COLUMNS is set."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)

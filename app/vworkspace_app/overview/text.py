@@ -39,12 +39,14 @@ _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z
 
 
 def console(width: int) -> Console:
-    """Return the console to print to, with so many columns; in colour on a terminal."""
+    """Return the console for output of `width` columns, in colour on a terminal."""
     return Console(width=width, highlight=False, markup=False)
 
 
 def list_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
-    """Return a line for each object; below an unhealthy one the reason, the next check, and the remedy."""
+    """Return a table with a line for each object. Below an unhealthy one are the reason, the next check and
+    the remedy.
+    """
     shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
     widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
@@ -129,7 +131,7 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
-    """Return a line on whether an operator runs, or one line for each of several shards (RUN-13)."""
+    """Return a line that says whether an operator runs, or one line for each of several shards (RUN-13)."""
     shards = workers.shards
     if not shards:
         return [f"operator: {_without_lease(workers.heartbeat, now)}"]
@@ -247,7 +249,7 @@ def _note(event: Manifest) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return a time span as kubectl prints it: one unit, or two while they are small."""
+    """Return a time span as kubectl prints it: in one unit, or in two if it is short."""
     if since is None:
         return ""
     seconds = max(timedelta(0), now - since) // timedelta(seconds=1)

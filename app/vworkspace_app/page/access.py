@@ -44,9 +44,9 @@ class _Claims(msgspec.Struct):
 
 
 def may_be_token(text: str, now: float) -> bool:
-    """Return whether `text` could be a token of the cluster: it has the form of RFC 6750 and is no expired JWT.
+    """Report whether `text` may be a token of the cluster: it matches RFC 6750 and is not an expired JWT.
 
-    `now` is the time in seconds since 1970.
+    `now` is in seconds since 1970.
     """
     if len(text) > LONGEST or not _TOKEN.match(text):
         return False
@@ -72,19 +72,19 @@ class _Account:
 
 
 class Allowances:
-    """The number of unknown tokens that each address may still show; kept only for the addresses seen last."""
+    """A limit on unknown tokens per client address. Only the addresses seen last are remembered."""
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Use one allowance up, at `now` by the monotonic clock; return False if none is left."""
+        """Use up one unknown token for an address. Return False if none is left. `now` is monotonic seconds."""
         left = self._left(address, now)
         self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1
 
     def give_back(self, address: str, now: float) -> None:
-        """Give one allowance back, since the token was known."""
+        """Undo `take`, because the token was known."""
         self._set(address, min(float(BURST), self._left(address, now) + 1), now)
 
     def _left(self, address: str, now: float) -> float:
@@ -115,7 +115,7 @@ _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the pa
 
 
 class Reviews(Protocol):
-    """The server that answers reviews: the API server."""
+    """The API server, as the answerer of token and access reviews."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
         """Return the review with its status. Raises OperatorError."""
@@ -124,12 +124,12 @@ class Reviews(Protocol):
 
 @attrs.frozen
 class PasswordAccess:
-    """Access by one secret, given as a bearer token, or as the password of the browser's own dialog."""
+    """Access by one shared secret, sent as a bearer token or as the password in the browser's dialog."""
 
     password: str = attrs.field(repr=False)
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None for a request with the secret, else a 401 response."""
+        """Return None for a request with the secret, or else a 401 response."""
         token = _token(request.headers.get("authorization", ""))
         if self.password and compare_digest(token.encode(), self.password.encode()):
             return None
@@ -137,7 +137,7 @@ class PasswordAccess:
 
 
 class TokenReview(Enum):
-    """The result of judging a token."""
+    """The result of reviewing a token."""
 
     ALLOWED = "it may look"
     UNKNOWN = "nobody's token"
@@ -152,7 +152,7 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Access by tokens of the API server, which is asked about each token at most once in so many `seconds`."""
+    """Access by tokens of the API server, which reviews each token at most once every `seconds`."""
 
     def __init__(self, seconds: float = VERDICT_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -165,11 +165,15 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Send reviews to this API server from now on. Must be called on the event loop that `reviews` works on."""
+        """Send reviews to this API server from now on. Call it on the event loop of `reviews`."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None, or 401 for an unknown token, 403 for no right, 429 for too many tries, 503 without a verdict."""
+        """Return None if the token may open the page, or else a response.
+
+        The response is 401 for an unknown token, 403 for a missing right, 429 after too many tries, and 503 if the API
+        server does not answer.
+        """
         token = _token(request.headers.get("authorization", ""))
         if not may_be_token(token, time.time()):
             return PlainTextResponse("show a token of the cluster\n", 401, headers=_ASK)
@@ -228,7 +232,7 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> TokenReview:
-    """Ask the API server for the user of a token, and whether that user may open the page. Raises OperatorError."""
+    """Return whether a token is known and its user may open the page, as the API server says. Raises OperatorError."""
     known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return TokenReview.UNKNOWN

@@ -23,7 +23,7 @@ _MOST_ABREAST: Final = 5
 
 @attrs.frozen
 class PlacedNode:
-    """A node with its upper left corner."""
+    """A node with the position of its upper left corner."""
 
     node: ObjectGraphNode
     x: int
@@ -32,7 +32,7 @@ class PlacedNode:
 
 @attrs.frozen
 class Line:
-    """An edge as the path of an SVG."""
+    """An edge as an SVG path."""
 
     path: str
     is_open: bool
@@ -40,7 +40,7 @@ class Line:
 
 @attrs.frozen
 class Drawing:
-    """Every node and edge with its position. `fits`: a screen is wide enough to show all of it."""
+    """All nodes and edges with their positions. `fits` says that a screen is wide enough to show all of it."""
 
     width: int
     height: int
@@ -50,7 +50,7 @@ class Drawing:
 
 
 def drawing_of(object_graph: ObjectGraph) -> Drawing:
-    """Return the positions of everything in a graph."""
+    """Return the graph with a position for every node and edge."""
     down = object_graph.rows <= _MOST_ABREAST < object_graph.columns
     across, along = (object_graph.rows, object_graph.columns) if down else (object_graph.columns, object_graph.rows)
     step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)
@@ -93,7 +93,7 @@ _MOST_MARKS: Final = 20
 
 @attrs.frozen
 class TracePage:
-    """`Source` of one trace, which never changes."""
+    """A `ScreenSource` that shows a recorded trace, which never changes."""
 
     trace: Trace
 
@@ -103,7 +103,7 @@ class TracePage:
         return _TABS
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, since a trace never changes."""
+        """Do nothing, because a trace never changes."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

@@ -20,9 +20,10 @@ Entries = Callable[[], Iterable[Any]]
 
 @attrs.define
 class JobsPage:
-    """`Source` of a control plane whose `jobs` and `events` are those of its admin API, in order of arrival.
+    """A `ScreenSource` that shows a control plane's jobs. `jobs` and `events` have the admin API's format.
 
-    `path` is the address of the page. Construct it on the loop that owns both lists.
+    Both are in order of arrival. `path` is the URL path of the page. Construct it on the event loop that owns both
+    lists.
     """
 
     jobs: Entries
@@ -36,7 +37,7 @@ class JobsPage:
         return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, since there are no notifications: while the page is open, the lists are read each second."""
+        """Do nothing, as there are no notifications: the lists are read every second while the page is open."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

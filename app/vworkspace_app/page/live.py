@@ -45,7 +45,9 @@ class _View:
 
 
 class Followers:
-    """The followers of one site. Used on the loop that serves it; changes may come from any thread."""
+    """The browsers that follow changes of one site. Use it on the event loop of the site; changes may come from any
+    thread.
+    """
 
     def __init__(self, source: ScreenSource, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:
         self._source = source
@@ -61,7 +63,10 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Report whether another follower from an address has room; in a full site, only an address with fewer has."""
+        """Report whether one more follower from an address is admitted.
+
+        If the site is full, this is so only for an address with fewer followers than others.
+        """
         if len(self._followers) < self._most:
             return True
         counts = Counter(follower.address for follower in self._followers)
@@ -70,7 +75,10 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield events for one follower, whose page shows the state with digest `have`, while it has its place."""
+        """Yield the events for one follower, as long as it keeps its place.
+
+        `have` is the digest of the screen that its page shows now.
+        """
         if not self.has_room(address):
             return
         self._make_room()

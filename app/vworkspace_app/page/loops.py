@@ -16,7 +16,7 @@ _PATIENCE: Final = 5.0
 
 
 class OtherLoop:
-    """A function that runs coroutines on one event loop for callers on any. Construct it on that loop."""
+    """A callable that runs coroutines on the event loop where it was constructed, for callers on other loops."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -21,9 +21,9 @@ IDLE_SECONDS: Final = 300.0
 
 
 class ListIndex:
-    """The rows of the objects that `informers` hold, built on demand.
+    """An index of list rows for the objects in `informers`, built on demand.
 
-    `is_watched` reports whether a browser has the page open.
+    `is_watched` reports whether any browser has the page open.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ListIndex:
             runner.subscribe(self._changed)
 
     async def rows(self) -> tuple[ListRow, ...]:
-        """Return all rows, as the caches are now."""
+        """Return all rows, from the present content of the caches."""
         async with self._turn:
             if self._rows is None:
                 self._rows = {}

@@ -72,7 +72,9 @@ class _Attached:
 
 
 class OperatorPage:
-    """`Source` of one operator process; until components are attached it shows that the operator is starting."""
+    """A `ScreenSource` that shows one operator process. Until `attach` is called, it shows that the operator is
+    starting.
+    """
 
     def __init__(self) -> None:
         self._attached: _Attached | None = None
@@ -84,7 +86,7 @@ class OperatorPage:
         return _TABS
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Observe these components from now on. Must be called once, on their loop, before anything runs."""
+        """Observe these components from now on. Call it once on their event loop, before anything runs."""
         index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
         self._attached = _Attached(components, clock, OtherLoop(), index)
         for runner in (*components.informers, *components.further):
@@ -92,7 +94,7 @@ class OperatorPage:
                 runner.subscribe(self._tell)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` on changes in the caches, until the returned function is called."""
+        """Call `heard` when a cache changes, until the returned function is called."""
         self._heard = [*self._heard, heard]
 
         def end() -> None:
@@ -204,7 +206,7 @@ def list_screen(view: ListView) -> Screen:
 
 
 def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
-    """Return the screen of one object: its state, its graph with the same as a list, and its timeline."""
+    """Return the screen of one object: its state, its graph (also as a list), and its timeline."""
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
     if cached_object.composite is not None and cached_object.observed is not None:

@@ -37,13 +37,13 @@ ASSETS: Final = {
 
 
 def asset(name: str) -> bytes:
-    """Return one of `ASSETS`."""
+    """Return the content of one of `ASSETS`."""
     return (files("vworkspace_app.page") / "assets" / name).read_bytes()
 
 
 @attrs.frozen
 class RenderedPart:
-    """A part as HTML. `shell` is the part without its items."""
+    """A part of a screen as HTML. `shell` is the part without its items."""
 
     html: str
     shell: str
@@ -58,12 +58,15 @@ class RenderedScreen:
 
     @property
     def digest(self) -> str:
-        """A hash that is equal for screens that show the same."""
+        """A hash that is equal for screens with equal content."""
         text = "\0".join(part.html for part in self.parts.values())
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """Return the changed HTML by id: whole parts, or single items of a list that otherwise has the same ids."""
+        """Return the changed HTML by element id.
+
+        It consists of whole parts, or of single items if the list otherwise has the same ids.
+        """
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
         found: dict[str, str] = {}
@@ -77,7 +80,7 @@ class RenderedScreen:
 
 
 class Renderer:
-    """A renderer for the screens of one site, whose name is in every title. `root` ends with a slash."""
+    """A renderer of screens for one site, whose name is in every title. `root` is a URL path that ends with a slash."""
 
     def __init__(self, name: str, tabs: tuple[Tab, ...]) -> None:
         self._environment = Environment(
@@ -98,12 +101,12 @@ class Renderer:
         }  # fmt: skip
 
     def screen(self, screen: Screen, path: str) -> RenderedScreen:
-        """Return the parts, for a page at `path`."""
+        """Return the rendered parts of a screen, for a page at `path`."""
         root = root_of(path)
         return RenderedScreen({part.id: self._part(part, root) for part in screen.parts})
 
     def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str) -> str:
-        """Return the whole document; `view` is the address by which its changes are followed."""
+        """Return the whole HTML document. `view` is the URL at which the browser follows its changes."""
         return self._environment.get_template("page.html").render(
             root=root_of(path),
             screen=screen,
@@ -113,7 +116,7 @@ class Renderer:
         )
 
     def message(self, path: str, title: str, text: str) -> str:
-        """Return a document that holds one message: an error, and what to do."""
+        """Return an HTML document with a single message, such as an error and its remedy."""
         return self._environment.get_template("message.html").render(root=root_of(path), title=title, text=text)
 
     def _part(self, part: ScreenPart, root: str) -> RenderedPart:

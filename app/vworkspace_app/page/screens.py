@@ -14,7 +14,7 @@ STREAMS: Final = frozenset((EVENTS,))
 
 
 def list_query(query: Mapping[str, str]) -> ListQuery:
-    """Return the filters of an address; a page number that is invalid becomes 1."""
+    """Return the filters in a URL's query. An invalid page number becomes 1."""
     page = query.get("page", "")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
     return ListQuery(
@@ -23,7 +23,7 @@ def list_query(query: Mapping[str, str]) -> ListQuery:
 
 
 def list_path(query: ListQuery, **changes: str | int) -> str:
-    """Return the address of the fleet with some filters changed; changed filters begin at page 1."""
+    """Return the URL of the object list with some filters changed. The page number is reset to 1."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",
         **{name: str(value) for name, value in changes.items()},
@@ -33,16 +33,16 @@ def list_path(query: ListQuery, **changes: str | int) -> str:
 
 
 def root_of(path: str) -> str:
-    """Return the relative URL from the page at `path` to the root of the page's addresses, such as `../../`."""
+    """Return the relative URL from the page at `path` to the root of the site, such as `../../`."""
     return "../" * (path.count("/") - 1) or "./"
 
 
 @attrs.frozen
 class ScreenPart:
-    """A piece of a screen with an id of its own: a template and what it is filled with.
+    """A part of a screen with an id of its own: a template, and the values to fill it.
 
-    With `items` it holds a list: each item has an id, is drawn by `item_template`, and is replaced alone while the
-    others, and their order, stay.
+    With `items` it holds a list. Each item has an id, is rendered by `item_template`, and can be replaced alone while
+    the other items and their order stay.
     """
 
     id: str
@@ -56,8 +56,8 @@ class ScreenPart:
 class Screen:
     """The content of one page.
 
-    `scope` holds the namespaces whose changes can change it, None for all. `every` is the interval in seconds at which
-    a followed screen is rendered again, for values whose changes are not notified.
+    `scope` holds the namespaces whose changes can affect it, None for all. `every` is an interval in seconds after
+    which a followed screen is rendered again, for values whose changes are not reported.
     """
 
     title: str
@@ -98,11 +98,11 @@ class ScreenSource(Protocol):
 
 
 class Unanswered(Exception):
-    """An error: the loop that owns the data does not answer in time."""
+    """The error that the event loop which owns the data did not answer in time."""
 
 
 class CombinedSource:
-    """`ScreenSource` made of several: the first that has a screen shows it."""
+    """A `ScreenSource` made of several. The first one that has a screen for a path shows it."""
 
     def __init__(self, *sources: ScreenSource) -> None:
         self._sources = sources
@@ -120,7 +120,7 @@ class CombinedSource:
         return None
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Subscribe to all sources."""
+        """Call `heard` on changes of any source."""
         ends = [source.subscribe(heard) for source in self._sources]
 
         def end() -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of one operator, or none. `hide` masks in all text the secrets that the process itself holds.
+    """The page of one operator process, or no page. `hide` masks secrets that the process holds in all text.
 
-    `hosts` are names under which an open page is served, in addition to those that `KnownHosts` knows.
+    `hosts` are names under which an open page is served, in addition to those that `KnownHosts` accepts.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ServedPage:
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
-        """Let the API server judge tokens, if the page requires a token."""
+        """Use this API server to review tokens, if the page requires a token."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 
@@ -57,7 +57,7 @@ class ServedPage:
 
 @attrs.frozen
 class PageTelemetry:
-    """`Telemetry` that also attaches a page to the components."""
+    """A `Telemetry` that also attaches a page to the components."""
 
     telemetry: Telemetry
     page: "OperatorPage"
@@ -68,10 +68,10 @@ class PageTelemetry:
         return self.telemetry.observer(controller)
 
     def job_ended(self, outcome: str) -> None:
-        """Report to the wrapped telemetry; the page reads the agent's own list."""
+        """Pass the outcome to the wrapped telemetry. The page reads the agent's own list of jobs."""
         self.telemetry.job_ended(outcome)
 
     def attach(self, components: Components) -> None:
-        """Attach the components to both."""
+        """Attach the components to the wrapped telemetry and to the page."""
         self.telemetry.attach(components)
         self.page.attach(components, self.clock)

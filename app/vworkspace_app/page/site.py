@@ -45,22 +45,22 @@ class ViewerRule(Protocol):
     """A rule that decides which requests may see the page."""
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return the response to a request that may not look; None for one that may."""
+        """Return the response that refuses a request; None if the request is permitted."""
         ...
 
 
 @attrs.frozen
 class KnownHosts:
-    """Access for browsers that reach the port by a name which no stranger can point here, or by one of `further`.
+    """Access under names that no attacker can point at this port, or under one of `further`.
 
-    Otherwise any page that a user opens could read this one through a port-forward, under a name of its own that it
-    makes lead to 127.0.0.1 (DNS rebinding).
+    Otherwise any website that a user opens could read this page through a port-forward, under a name of its own that it
+    resolves to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return a 421 response under any other name."""
+        """Return a 421 response for any other name in the header `Host`; None otherwise."""
         if is_known_host(request.headers.get("host", ""), self.further):
             return None
         return PlainTextResponse(_UNKNOWN_HOST, 421)
@@ -74,7 +74,7 @@ _OF_A_CLUSTER: Final = (".localhost", ".svc", ".cluster.local")
 
 
 def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
-    """Return whether a header `Host` is an address, a name without a dot, a Service, or one of `further`."""
+    """Report whether a `Host` header is an address, a name without a dot, a Service, or one of `further`."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -87,7 +87,7 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """One source as a website. `hide` masks secrets in all text that leaves."""
+    """A website that shows one source. `hide` masks secrets in all text that is sent."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Site:
         self.followers = Followers(source, self._renderer)
 
     def routes(self) -> list[BaseRoute]:
-        """Return all routes; put them last: the page answers every path that no other route serves."""
+        """Return all routes. Put them last, because the page answers every path that no other route serves."""
         return [
             Route("/assets/{name}", self._guarded(self._asset)),
             Route(EVENTS, self._guarded(self._events)),
@@ -166,7 +166,7 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Report whether the follower may still see the page: a stream can outlast a right."""
+        """Report whether the follower may still see the page, since its right may end while the stream is open."""
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:

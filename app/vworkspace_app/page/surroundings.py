@@ -33,7 +33,7 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 @attrs.frozen
 class CachedObject:
-    """A cached object, and the objects created from it. Only a parent has `composite` and `observed`."""
+    """A cached object and the objects created from it. `composite` and `observed` are set only for a parent."""
 
     kind: Kind
     manifest: Manifest
@@ -43,7 +43,7 @@ class CachedObject:
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of our own kinds; None if the caches hold none of that name."""
+    """Return an object of our own kinds; None if the caches have no object of that name."""
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
@@ -121,7 +121,7 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
 
 
 def list_informers(components: Components) -> Iterator[InformerRunner]:
-    """Return the informers of the kinds that have rows: our own, and those whose status a controller here writes."""
+    """Return the informers of the kinds in the list: our own, and those whose status a controller here writes."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
     found += [composite.informers.find(composite.composite.kind) for composite in components.composites]
     found += [

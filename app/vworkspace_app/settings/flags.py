@@ -16,12 +16,12 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Give `command`, which takes `**flags`, one flag for each row of the table; a missing flag is passed as None."""
+    """Give `command`, which takes `**flags`, one flag for each setting. A flag that is not given is passed as None."""
     return with_flags_of(SETTINGS)(command)
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return a decorator like `with_flags`, for these rows only."""
+    """Return a decorator like `with_flags` for only these settings."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 
@@ -53,9 +53,9 @@ def _hint(row: Setting) -> str:
 
 
 def print_config(loaded: Loaded) -> str:
-    """Return a settings file of the settings in force, with origins.
+    """Return a settings file with the settings in force and where each comes from.
 
-    Secrets are masked; unset settings are comments.
+    Secrets are masked, and unset settings are comments.
     """
     return "".join(_line(row, loaded) for row in SETTINGS)
 

@@ -26,9 +26,10 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return how the operator of that namespace was installed.
+    """Return how the operator in that namespace was installed.
 
-    If its account cannot be read, assume that the printed manifests were applied. Raises Unavailable and Unauthorized.
+    If its service account cannot be read, the answer is that the printed manifests were applied. Raises Unavailable and
+    Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
@@ -53,7 +54,7 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TC
 
 @attrs.frozen
 class Loaded:
-    """The settings in force; `origins` names the origin of each: a flag, a variable, the file, `default`."""
+    """The settings in force. `origins` says where each comes from: a flag, a variable, the file, or `default`."""
 
     settings: RunSettings
     origins: Mapping[str, str]
@@ -68,9 +69,10 @@ class _SettingText:
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Loaded:
-    """Return the settings in force. `flags` by name, None for one not given; an empty variable counts as not set.
+    """Return the settings in force. `flags` maps names to values, None for a flag that was not given.
 
-    Raises CommandError with every problem, and for a file that cannot be read.
+    An empty environment variable counts as not set. Raises CommandError with every problem, and if a file cannot be
+    read.
     """
     file = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     problems = list(_misspelt(environ))

@@ -24,7 +24,10 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The type of a setting. `read` raises ValueError with a correct example; `about` describes valid values."""
+    """The type of a setting. `read` parses a text and raises ValueError with a correct example.
+
+    `about` describes valid values.
+    """
 
     about: str
     read: Callable[[str], T]
@@ -32,7 +35,7 @@ class SettingType(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """One row of the table: `name` as an attribute, its type, its default and its purpose."""
+    """One setting: `name` is its attribute name; it also has a type, a default and a description."""
 
     name: str
     setting_type: SettingType[Any]
@@ -43,12 +46,12 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """`--log-level`."""
+        """The name of the flag, such as `--log-level`."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """`VWORKSPACE_LOG_LEVEL`."""
+        """The name of the environment variable, such as `VWORKSPACE_LOG_LEVEL`."""
         return f"VWORKSPACE_{self.name.upper()}"
 
     @property
@@ -58,40 +61,40 @@ class Setting:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every flag of the setting, `flag` first."""
+        """All flags of the setting, beginning with `flag`."""
         return (self.flag, "--" + self.also.replace("_", "-")) if self.also else (self.flag,)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Every variable of the setting, `variable` first."""
+        """All environment variables of the setting, beginning with `variable`."""
         return (self.variable, f"VWORKSPACE_{self.also.upper()}") if self.also else (self.variable,)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every key of the setting in the settings file, `key` first."""
+        """All keys of the setting in the settings file, beginning with `key`."""
         return (self.key, camel(self.also)) if self.also else (self.key,)
 
     @property
     def shown_default(self) -> str:
-        """The default as a person writes it; empty for none."""
+        """The default as a user would write it; empty if there is none."""
         return as_text(self.default) if self.default is not None else ""
 
     @classmethod
     def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
-        """Return the row that a field of the table declares."""
+        """Return the setting that a field of the table declares."""
         setting_type, about, also = field.metadata[_KEY]
         return cls(field.name, setting_type, field.default, about, also)
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a person writes it."""
+    """Return a value as a user would write it."""
     if isinstance(value, tuple):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def setting(setting_type: SettingType[T], default: T, about: str, *, also: str = "") -> T:
-    """Return a field of the table; `also` is a second name for it."""
+    """Return a field of the table of settings. `also` is a second name for the setting."""
     field: T = attrs.field(default=default, metadata={_KEY: (setting_type, about, also)})
     return field
 
@@ -115,7 +118,7 @@ def seconds_of(duration: str) -> float:
 
 
 def choice(*words: str) -> SettingType[str]:
-    """Return the type of one of some words, in any case."""
+    """Return the type of a setting whose value is one of these words, in upper or lower case."""
     about = f"{', '.join(words[:-1])} or {words[-1]}"
 
     def read(text: str) -> str:
@@ -176,7 +179,7 @@ def _label(text: str) -> str:
 
 
 def some_of(*words: str) -> SettingType[tuple[str, ...]]:
-    """Return the type of some of these words, separated by commas."""
+    """Return the type of a setting whose value is a comma-separated list of these words."""
     about = f"of {', '.join(words)}"
 
     def read(text: str) -> tuple[str, ...]:

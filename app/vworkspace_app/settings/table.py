@@ -42,7 +42,7 @@ from vworkspace_core.operations.settings import RUNNER
 
 
 class PageAccess(StrEnum):
-    """The access to the page, if there is one."""
+    """The rule that decides who may open the page."""
 
     NONE = "none"
     OPEN = "open"
@@ -251,7 +251,9 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 
 
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
-    """Yield settings that are missing or needless, given the ones that were set (possibly to a wrong value)."""
+    """Yield settings that are missing or needless, given the names of those that were set (perhaps to a
+    wrong value).
+    """
     usual = RunSettings()  # a printed configuration holds every setting
     of_election = sorted(
         name for name in said if name.startswith("leader_elect_") and getattr(settings, name) != getattr(usual, name)

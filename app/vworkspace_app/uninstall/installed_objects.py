@@ -51,7 +51,7 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 class Inventory:
     """All objects of the operator in a cluster, and every HelmRelease.
 
-    `leases` holds those of all namespaces; it is empty if no replica ever took part in leader election.
+    `leases` are those of all namespaces. They are empty if no replica ever took part in leader election.
     """
 
     system_namespace: str
@@ -71,7 +71,7 @@ class Inventory:
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
-        """Instances that the operator holds: their deployed objects are deleted with them."""
+        """Instances with the operator's finalizer. Their deployed objects are deleted with them."""
         return tuple(
             manifest
             for manifest in self.instances
@@ -80,17 +80,17 @@ class Inventory:
 
     @property
     def abandoned(self) -> tuple[Manifest, ...]:
-        """Instances that a user has marked as abandoned: their applications stay in any case."""
+        """Instances that a user has marked as abandoned. Their applications always stay."""
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that remain afterwards, including those of other owners."""
+        """Return the HelmReleases that stay after the uninstallation, including those of other owners."""
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return the remaining HelmReleases that were made for an instance."""
+        """Return the HelmReleases that stay and were made for an instance."""
         return tuple(
             ref_of(release, HELM_RELEASE)
             for release in self.staying(keep_applications=keep_applications)
@@ -98,25 +98,28 @@ class Inventory:
         )
 
     def needed_rights(self, *, keep_applications: bool) -> frozenset[ObjectRef]:
-        """Return accounts, roles and bindings that Flux still needs afterwards."""
+        """Return the accounts, roles and bindings that Flux still needs for HelmReleases that stay."""
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
-        """Return the operator's own namespace; None if `manifests` did not make it, or a release lives in it."""
+        """Return the operator's own namespace if it can be deleted.
+
+        Return None if `manifests` did not create it, or if a release is in it.
+        """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
         return None if is_used else self.namespace
 
     @property
     def is_empty(self) -> bool:
-        """Report whether no object of the operator remains except those that existing HelmReleases need."""
+        """Report whether no object of the operator is left, except objects that existing HelmReleases need."""
         rights = self.rights.keys() - self.needed_rights(keep_applications=True)
         namespace = self.namespace_to_delete(keep_applications=True)
         return not (self.definitions or self.deployments or self.webhooks or rights or namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Read all objects to uninstall. Raises what `KubeApi.list` and `get` raise, except NotFound."""
+    """Read all objects to uninstall. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound."""
     definitions = [
         ref
         for kind in reversed(OWN_KINDS)

@@ -34,7 +34,7 @@ _HOLDING: Final = (FINALIZER, "orphan")
 
 
 async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Advance the deletion of these objects as far as possible now; to be repeated until they are gone."""
+    """Advance the deletion of these objects as far as possible now. Repeat the call until they are gone."""
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):
         for owner in owners:

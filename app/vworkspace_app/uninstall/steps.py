@@ -33,12 +33,12 @@ _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """The error of a step that makes no progress; the message says what blocks it, and what to do."""
+    """The error that a step makes no progress. Its message says what blocks it, and the remedy."""
 
 
 @attrs.frozen
 class UninstallStep:
-    """One step: its title, and the function that does it. Raises Stuck, and what the `KubeApi` raises."""
+    """One step: its title, and the function that performs it. Raises Stuck, and the errors of `KubeApi`."""
 
     title: str
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
@@ -46,21 +46,21 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The time limit for one object in seconds, and the clock (UTC)."""
+    """The time limit for one object in seconds, and the clock by which it is measured (UTC)."""
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return the end of a wait that begins now."""
+        """Return when a wait that begins now ends."""
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
 
 def steps_of(
     api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool
 ) -> Iterator[UninstallStep]:
-    """Yield the steps that uninstall what the inventory holds."""
+    """Yield the steps that uninstall everything in the inventory."""
     work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest()
@@ -206,7 +206,7 @@ def _count_and_names(kind: Kind, manifests: Iterable[Manifest]) -> str:
 
 
 def count_and_first(kind: Kind, names: list[str]) -> str:
-    """Return a count and the first names, as text."""
+    """Return a text with the number of names and the first of them."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"

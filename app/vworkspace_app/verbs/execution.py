@@ -21,16 +21,16 @@ from vworkspace_core.overview.remedy import CLI_MANAGER
 async def execute_verb(
     api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
 ) -> str:
-    """Carry out a verb, and return a message about it.
+    """Perform a verb, such as `suspend`, on an object, and return a message about it.
 
-    Raises CommandError if it is refused, and what `KubeApi.patch` raises.
+    Raises CommandError if it is refused, and the errors of `KubeApi.patch`.
     """
     kind, manifest = await find_named_object(api, name, namespace)
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Write the planned action to that very object: one that was recreated meanwhile is left alone."""
+    """Perform the planned write on exactly that object. An object re-created in the meantime is not changed."""
     match decided:
         case Refusal(why, is_done=True):
             return why
@@ -54,7 +54,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction)
 
 @attrs.frozen
 class ApprovalRequest:
-    """The Operation to approve, the approver, and the validity of the claim."""
+    """A request to approve an Operation: the Operation, the approver, and how long the claim is valid."""
 
     name: str
     namespace: str | None
@@ -66,7 +66,7 @@ class ApprovalRequest:
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
     """Write a claim for exactly this Operation, as the control plane would.
 
-    Any user who may read the operator's credentials may approve: the API server decides who that is.
+    Any user who may read the operator's credentials may approve. The API server's access rules thus decide.
     """
     kind, manifest = await find_named_object(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

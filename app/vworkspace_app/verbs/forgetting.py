@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 @attrs.frozen
 class Held:
-    """Objects of a kind that carry these finalizers. `by` is the controller's name for people."""
+    """The objects of a kind that carry these finalizers. `by` names the controller for people."""
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,16 +29,19 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """The removal of finalizers. `tell` gets a line for each object. With `dry_run` no object is written."""
+    """A procedure that removes finalizers. `tell` is called with a line for each object.
+
+    With `dry_run` no object is written.
+    """
 
     api: KubeApi
     tell: Callable[[str], None]
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """Remove the finalizers from the held objects; return how many objects there were.
+        """Remove the finalizers from the objects, and return how many objects there were.
 
-        Raises OperatorError. Run again, it continues with the rest.
+        Raises OperatorError. A second run continues with the remaining ones.
         """
         refs = [ref async for ref in self._objects(held)]
         for ref in refs:

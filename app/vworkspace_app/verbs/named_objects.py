@@ -26,9 +26,9 @@ NOTHING: Final[Mapping[str, Kind]] = {}
 
 
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
-    """Return the kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind.
+    """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name. Raises CommandError for an unknown kind.
 
-    `others`: further kinds, by the words that name them.
+    `others` maps further words to kinds.
     """
     word, slash, bare = name.partition("/")
     if not slash:
@@ -47,9 +47,9 @@ def is_known(word: str) -> bool:
 async def find_named_object(
     api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
 ) -> tuple[Kind, Manifest]:
-    """Return the object that `NAME` or `KIND/NAME` means, in one namespace or all.
+    """Return the object to which `NAME` or `KIND/NAME` refers, in one namespace or all.
 
-    Raises CommandError if there is none, or several; and what `KubeApi.list` raises.
+    Raises CommandError if there is none or several, and the errors of `KubeApi.list`.
     """
     kinds, bare = kinds_named(name, others)
     found = await _candidates(api, kinds, bare, namespace)

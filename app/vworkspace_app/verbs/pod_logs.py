@@ -27,8 +27,9 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 
 @attrs.frozen
 class LogRequest:
-    """The request for logs: the owner of the pods (the operator if `name` is empty), number of lines, and whether to
-    follow.
+    """A request for logs: the owner of the pods, the number of lines, and whether to wait for further ones.
+
+    An empty `name` means the operator itself.
     """
 
     name: str
@@ -39,7 +40,7 @@ class LogRequest:
 
 
 async def write_logs(api: KubeApiClient, request: LogRequest, write: Callable[[str], None]) -> None:
-    """Write each line after the name of its pod and container. Raises CommandError if there is no pod."""
+    """Write each log line, prefixed with pod and container. Raises CommandError if there is no pod."""
     pods = [pod async for pod in _pods(api, request)]
     if not pods:
         raise CommandError(f"no pod of {request.name or 'the operator'} is there" + _where(request))

@@ -18,9 +18,9 @@ _RELOAD_SECONDS = 5.0
 
 @attrs.define
 class CertificateFiles:
-    """A certificate chain and its key, `tls.crt` and `tls.key` in a folder, as a TLS Secret is mounted.
+    """A folder with a certificate chain `tls.crt` and its key `tls.key`, as a TLS Secret is mounted.
 
-    With `authority`, a file of certificates, only clients with a certificate signed by one of these are accepted.
+    With `authority`, a file of certificates, clients must present a certificate signed by one of these.
     """
 
     folder: Path
@@ -39,13 +39,15 @@ class CertificateFiles:
             raise CommandError(problem) from error
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a server: every handshake uses the newest certificate that could be read."""
+        """Return the server's TLS context. Every handshake uses the newest certificate that could be read."""
         outer = self._loaded()
         outer.sni_callback = self._choose
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Read new files until cancelled; if they cannot be read, the old certificate stays in use."""
+        """Read the files again when they change, until cancelled. If they cannot be read, the old certificate stays in
+        use.
+        """
         logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
@@ -91,6 +93,8 @@ def _problem(error: OSError) -> str:
 
 
 def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Report whether a verified certificate has one of the names as its common name; without names any does."""
+    """Report whether a verified certificate's common name is one of `names`. Without names every certificate is
+    accepted.
+    """
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     return not names or any(key == "commonName" and value in names for key, value in subject)

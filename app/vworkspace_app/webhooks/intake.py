@@ -31,7 +31,7 @@ _OLDEST_EVERY: Final = 8
 
 @attrs.define(eq=False)
 class ReviewBody:
-    """The body of one review, as far as it has arrived."""
+    """The part of a review's body that has arrived so far."""
 
     content: bytearray = attrs.field(factory=bytearray)
     refusal: int = 0
@@ -40,19 +40,19 @@ class ReviewBody:
 
     @property
     def counted(self) -> int:
-        """The bytes of the budget that the body takes."""
+        """The number of bytes by which the body counts against the memory limit."""
         return max(0, len(self.content) - SMALL)
 
 
 @attrs.define
 class Bodies:
-    """The bodies in memory at this moment."""
+    """The bodies of reviews that are in memory now, which have a total limit."""
 
     _held: dict[ReviewBody, bool] = attrs.field(factory=dict)
     """The bodies, with whether each is complete."""
 
     async def read(self, request: Request) -> ReviewBody:
-        """Read the body, which is held until `let_go`; an empty one with a refusal if it cannot be read."""
+        """Read a body and hold it until `let_go`. If it cannot be read, return an empty one with a refusal."""
         body = ReviewBody()
         self._held[body] = False
         try:
@@ -90,10 +90,10 @@ class Bodies:
 
 @attrs.define
 class Turns:
-    """Turns for reviews, one at a time; after each part of one, the event loop is free for as long as the part took.
+    """A lock that gives reviews their turns one at a time, with pauses for the event loop.
 
-    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not
-    (RUN-11). `now` is the monotonic clock.
+    After each part of a review the event loop is free for as long as that part took. Otherwise reviews that arrive
+    together would block it for the sum of their times (RUN-11). `now` is the monotonic clock.
     """
 
     now: Callable[[], float]
@@ -107,7 +107,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Wait until a review of so many bytes is the next one; the turn is held while the block runs."""
+        """Wait for the turn of a review of `size` bytes, and hold it while the block runs."""
         await self._wait(size)
         try:
             await anyio.sleep(max(0.0, self._free_at - self.now()))
@@ -119,7 +119,7 @@ class Turns:
             self._next()
 
     async def rest(self) -> None:
-        """Yield to the event loop between two parts of a review, unless the last part was short."""
+        """Let the event loop run between two parts of a review, unless the last part was short."""
         took = self.now() - self._began
         if took >= _LONG:
             await anyio.sleep(took)
@@ -153,11 +153,11 @@ class Turns:
 
 
 class Lanes:
-    """The turns of small reviews, and those of large ones. `now` is the monotonic clock."""
+    """Two locks, one for small reviews and one for large reviews. `now` is the monotonic clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._small, self._large = Turns(now), Turns(now)
 
     def of(self, size: int) -> Turns:
-        """Return the turns in which a review of so many bytes waits."""
+        """Return the lock for a review of this size in bytes."""
         return self._small if size <= SMALL else self._large

@@ -30,7 +30,7 @@ _WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks for users' kinds: converters, and judges by path."""
+    """The webhooks for users' kinds: converters between versions, and rules by URL path."""
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
@@ -93,7 +93,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
-    """Return the answer to a ConversionReview, with a `rest` after each object.
+    """Return the answer to a ConversionReview. After each object `rest` is awaited, so that others get a turn.
 
     Raises MalformedConversionReview and msgspec.DecodeError for a body that is no such review.
     """

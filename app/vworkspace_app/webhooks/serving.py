@@ -41,9 +41,9 @@ async def serve_webhooks(
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
 ) -> None:
-    """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound.
+    """Serve HTTPS until cancelled. `ready` is called with the URL. Raises OSError if the address cannot be bound.
 
-    `client_names` are common names, one of which a client's certificate must have, if `files` require one.
+    If `files` require client certificates, one of `client_names` must be the certificate's common name.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -67,7 +67,7 @@ async def webhooks(
     observer: ReviewObserver,
     kinds: ServedKinds = NO_KINDS,
 ) -> AsyncIterator[None]:
-    """Serve the webhooks that `settings` enable while the block runs, judging as the reconciler does.
+    """Serve the webhooks that `settings` enable while the block runs. They apply the same rules as the reconciler.
 
     Raises CommandError for certificates that cannot be used.
     """
@@ -80,7 +80,7 @@ async def webhooks(
 
 @asynccontextmanager
 async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
-    """Serve only the webhooks of users' kinds, if there are any. Raises as `webhooks` does."""
+    """Serve only the webhooks of users' kinds, if there are any. Raises the same errors as `webhooks`."""
     if not kinds:
         yield
         return

@@ -36,16 +36,18 @@ from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 
 class ReviewObserver(Protocol):
-    """An observer of reviews, by the path of their webhook. Every review that began ends, once."""
+    """An observer of admission and conversion reviews. For each review that began, `review_ended` is called once."""
 
     def webhook(self, path: str) -> None:
-        """Observe that a webhook is served."""
+        """Record that a webhook is served at this path."""
 
     def review_began(self, path: str) -> None:
-        """Observe that a webhook received a review."""
+        """Record that the webhook at this path received a review."""
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Observe that a review was answered with this HTTP code; one that was abandoned or failed counts as 500."""
+        """Record that a review was answered with this HTTP code. A review that was abandoned or failed
+        counts as 500.
+        """
 
 
 class _NoObserver:
@@ -77,10 +79,10 @@ def application(
     now: Callable[[], float] = time.monotonic,
     kinds: ServedKinds = NO_KINDS,
 ) -> Starlette:
-    """Return the application; it answers 400 to a body that is no review, and never fails on the content of one.
+    """Return the ASGI application of the webhooks.
 
-    Without `settings` only `kinds` are served. `observer` is called for every review, with its time by the monotonic
-    clock `now`.
+    It answers 400 to a body that is no review, and never fails on a review's content. Without `settings` only `kinds`
+    are served. `observer` is called for every review, with times by the monotonic clock `now`.
     """
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
