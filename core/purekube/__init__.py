@@ -54,29 +54,4 @@ __all__ = [
     "run_pass",
 ]
 
-_MODULES = {
-    "Apply": "purekube.controller.decision",
-    "CUSTOM_RESOURCE_DEFINITION": "purekube.apimachinery.resources",
-    "Condition": "purekube.apimachinery.meta",
-    "Create": "purekube.controller.decision",
-    "Decision": "purekube.controller.decision",
-    "Delete": "purekube.controller.decision",
-    "Failure": "purekube.controller.decision",
-    "Finalizer": "purekube.controller.decision",
-    "Kind": "purekube.apimachinery.manifest",
-    "Manifest": "purekube.apimachinery.manifest",
-    "MergePatch": "purekube.controller.decision",
-    "NAMESPACE": "purekube.apimachinery.resources",
-    "ObjectMeta": "purekube.apimachinery.meta",
-    "ObjectRef": "purekube.apimachinery.manifest",
-    "OperatorError": "purekube.apimachinery.errors",
-    "PassRules": "purekube.controller.execute",
-    "ReconcileResult": "purekube.controller.reconcile",
-    "Requeue": "purekube.controller.decision",
-    "Snapshot": "purekube.controller.decision",
-    "ValidationProblems": "purekube.apimachinery.problems",
-    "read_meta": "purekube.apimachinery.structuring",
-    "run_pass": "purekube.controller.reconcile",
-}
-
-__getattr__, __dir__ = lazy_door(__name__, _MODULES)
+__getattr__, __dir__ = lazy_door(__name__)

@@ -1,19 +1,31 @@
 """The door of a package: public names whose modules are imported on first use, since most programs need few of them."""
 
+import ast
+import inspect
+import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 
-def lazy_door(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for `package`, which import each public name on first use (PEP 562).
 
-    `modules` maps each public name to the module that defines it.
+    The module of a name is that of the package's own import under `if TYPE_CHECKING`.
     """
 
+    @cache
+    def modules() -> Mapping[str, str]:
+        tree = ast.parse(inspect.getsource(sys.modules[package]))
+        blocks = (node.body for node in tree.body if isinstance(node, ast.If))
+        imports = (node for block in blocks for node in block if isinstance(node, ast.ImportFrom))
+        return {alias.name: str(node.module) for node in imports for alias in node.names}
+
     def load(name: str) -> Any:
-        if (module := modules.get(name)) is None:
+        # Python asks for `__path__` and the like of every package: those are not worth reading it.
+        if name.startswith("__") or (module := modules().get(name)) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(module), name)
 
-    return load, lambda: sorted(modules)
+    return load, lambda: sorted(modules())

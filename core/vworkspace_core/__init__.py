@@ -44,26 +44,4 @@ __all__ = [
     "reconcile_operation",
 ]
 
-_MODULES = {
-    "APPLICATION_INSTANCE": "vworkspace_core.api.kinds",
-    "ApplicationInstance": "vworkspace_core.api.application_instance",
-    "Context": "vworkspace_core.instances.context",
-    "FIELD_MANAGER": "vworkspace_core.api.labels",
-    "FINALIZER": "vworkspace_core.api.labels",
-    "InstanceObserved": "vworkspace_core.instances.context",
-    "OPERATION": "vworkspace_core.api.kinds",
-    "Operation": "vworkspace_core.api.operation",
-    "OperationContext": "vworkspace_core.operations.context",
-    "OperationObserved": "vworkspace_core.operations.context",
-    "OperationSettings": "vworkspace_core.operations.settings",
-    "Settings": "vworkspace_core.instances.context",
-    "crd_manifests": "vworkspace_core.api.crd",
-    "observe_live": "vworkspace_core.instances.observe",
-    "observe_operation_live": "vworkspace_core.operations.context",
-    "read_application_instance": "vworkspace_core.api.codec",
-    "read_operation": "vworkspace_core.api.codec",
-    "reconcile": "vworkspace_core.instances.reconcile",
-    "reconcile_operation": "vworkspace_core.operations.reconcile",
-}
-
-__getattr__, __dir__ = lazy_door(__name__, _MODULES)
+__getattr__, __dir__ = lazy_door(__name__)

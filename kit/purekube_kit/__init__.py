@@ -29,18 +29,4 @@ __all__ = [
     "objects_of",
 ]
 
-_MODULES = {
-    "ActiveFault": "purekube_kit.faults",
-    "ClusterUnderTest": "purekube_kit.cluster",
-    "EventSeen": "purekube_kit.record",
-    "FakeCluster": "purekube_kit.fake",
-    "HotLoop": "purekube_kit.fake",
-    "NotHere": "purekube_kit.real",
-    "NotReached": "purekube_kit.cluster",
-    "RealCluster": "purekube_kit.real",
-    "Write": "purekube_kit.record",
-    "changes_of": "purekube_kit.strategies",
-    "objects_of": "purekube_kit.strategies",
-}
-
-__getattr__, __dir__ = lazy_door(__name__, _MODULES)
+__getattr__, __dir__ = lazy_door(__name__)

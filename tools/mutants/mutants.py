@@ -3,7 +3,6 @@
 import ast
 import resource
 import signal
-import time
 from enum import Enum
 from pathlib import Path
 from random import Random
@@ -115,8 +114,3 @@ def judged(mutant: Mutant, tests: list[pytest.Item], reach: Reach, inventory: In
 def longest(tests: list[str], reach: Reach) -> float:
     """Return for how many seconds on the clock the tests may run on a mutant: they share the machine, or wait."""
     return 120 + 40 * sum(reach.seconds[test] for test in tests)
-
-
-def processor_time() -> float:
-    """Return the processor seconds of this process and of those that it has waited for."""
-    return time.process_time() + resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

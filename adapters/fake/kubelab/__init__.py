@@ -47,28 +47,4 @@ __all__ = [
     "virtual_loop",
 ]
 
-_MODULES = {
-    "ADMIN": "kubelab.model.calls",
-    "ApiServer": "kubelab.server",
-    "AuditEntry": "kubelab.access.audit_log",
-    "AuditLog": "kubelab.access.audit_log",
-    "Caller": "kubelab.model.calls",
-    "Certificates": "kubelab.http.certificates",
-    "EmbeddedCluster": "kubelab.cluster.embedded",
-    "InProcessKube": "kubelab.inprocess",
-    "KubelabError": "kubelab.cluster.definitions",
-    "ManualClock": "kubelab.clock",
-    "SIMULATORS": "kubelab.cluster.simulators",
-    "SeededEntropy": "kubelab.entropy",
-    "Server": "kubelab.cluster.serving",
-    "VirtualClock": "kubelab.clock",
-    "certificates_for": "kubelab.http.authority",
-    "kubeconfig": "kubelab.http.serving",
-    "run_sync": "kubelab.inprocess",
-    "serve": "kubelab.cluster.serving",
-    "serve_cluster": "kubelab.cluster.serving",
-    "serve_forever": "kubelab.http.serving",
-    "virtual_loop": "kubelab.clock",
-}
-
-__getattr__, __dir__ = lazy_door(__name__, _MODULES)
+__getattr__, __dir__ = lazy_door(__name__)

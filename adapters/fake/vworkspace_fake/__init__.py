@@ -15,8 +15,4 @@ __all__ = [
     "MemoryJobStore",
 ]
 
-_MODULES = {
-    "MemoryJobStore": "vworkspace_fake.job_store",
-}
-
-__getattr__, __dir__ = lazy_door(__name__, _MODULES)
+__getattr__, __dir__ = lazy_door(__name__)

@@ -10,7 +10,7 @@ import attrs
 import yaml
 
 from kubelab.http.app import ResourcePath, parse_path
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 
 _APPLY: Final = "application/apply-patch"
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -182,12 +182,3 @@ def _decoded(body: bytes, content_type: str) -> Any:
         return yaml.safe_load(body)
     except yaml.YAMLError:
         return None
-
-
-def managers_of(live: Manifest) -> Mapping[str, list[Any]]:
-    """Return the entries of an object's managedFields by manager."""
-    entries: Any = get_path(live, "metadata", "managedFields") or ()
-    found: dict[str, list[Any]] = {}
-    for entry in entries:
-        found.setdefault(str(entry.get("manager", "")), []).append(entry)
-    return found

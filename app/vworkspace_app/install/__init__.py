@@ -10,10 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["InstallOptions", "installation", "rights", "tenant", "tenant_rights"]
 
-__getattr__, __dir__ = lazy_door(
-    __name__,
-    {
-        "InstallOptions": "vworkspace_app.install.options",
-        **dict.fromkeys(("installation", "rights", "tenant", "tenant_rights"), "vworkspace_app.install.everything"),
-    },
-)
+__getattr__, __dir__ = lazy_door(__name__)

@@ -18,8 +18,6 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "vworkspace-box"
 READERS: Final = f"{DOMAIN}/readers"
 """Annotation of a Secret: the kinds, such as `webapps.example.com`, whose objects may name it (RUN-12)."""
-KINDS: Final = f"{DOMAIN}/kinds"
-"""Annotation of a parent: the kinds of which it may have children, including those of an earlier box."""
 
 
 def finalizer(box: "Box") -> str:

@@ -28,7 +28,7 @@ from purekube.graph.node_order import Cycle, DuplicateNode, Graph, GraphError, U
 from purekube.graph.owner import CreateRecord, Marks, Owner
 from purekube.graph.plan import Plan, plan
 from purekube.graph.states import NodeState, Observation
-from purekube.graph.teardown import Hooks, Teardown, TeardownStep, orphan_all, teardown
+from purekube.graph.teardown import Hooks, Teardown, TeardownStep, teardown
 
 __all__ = [
     "NOWHERE",
@@ -64,7 +64,6 @@ __all__ = [
     "Until",
     "conditions_of",
     "conditions_of_teardown",
-    "orphan_all",
     "plan",
     "teardown",
 ]

@@ -17,8 +17,8 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
-from purekube.graph.removal import BeforeDelete, Held, is_terminating, no_patch_before, removal_step
-from purekube.graph.states import NodeState, Observation, earliest_requeue, setback
+from purekube.graph.removal import BeforeDelete, Held, no_patch_before, removal_step
+from purekube.graph.states import NodeState, Observation
 
 _GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
 _MOST_NAMES: Final = 8
@@ -138,20 +138,3 @@ def _remaining_text(going: tuple[Observation, ...]) -> str:
 def _joined_names(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
-
-
-def orphan_all(owner: Owner, observed: Snapshot) -> Teardown:
-    """Orphan all objects of an owner, so that they stay when the owner is deleted."""
-    held = [(ref, live) for ref, live in owner.held(observed) if not is_terminating(live)]
-    if not held:
-        return Teardown(TeardownStep.DONE, "nothing is left that is its own", Decision(), owner.records)
-    failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
-    patches = tuple(owner.disowning(ref, live) for ref, live in held if ref not in failures)
-    effects = Decision(
-        patches=patches,
-        requeue=earliest_requeue(failures[ref].requeue for ref, _ in held if ref in failures),
-        only_if_current=bool(patches),
-    )
-    refused = "".join(f"; {ref}: {failures[ref].message}" for ref, _ in held if ref in failures)
-    message = f"letting go of {_joined_names([str(ref) for ref, _ in held])}{refused}"
-    return Teardown(TeardownStep.DELETING, message, effects, owner.records, tuple(ref for ref, _ in held))

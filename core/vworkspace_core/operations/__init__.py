@@ -3,8 +3,9 @@
 For the imports of an engine's module, and for templates, see `docs/extending.md`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from purekube.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from vworkspace_core.operations.builtin import builtin_templates
@@ -61,28 +62,4 @@ __all__ = [
     "with_description",
 ]
 
-_MODULES: Final = {
-    name: f"{__name__}.{module}"
-    for module, names in {
-        "builtin": "builtin_templates",
-        "contract": "Engine EngineContext EngineController EngineObject EngineRefusal EngineStatus EngineTemplate"
-        " Objects Progress Row always by_type is_backup phase_row readiness_by_phase row_of",
-        "engines": "ENGINES",
-        "identity": "engine_manifest own_object parameters_of",
-        "parameter_schemas": "NAME with_description record",
-        "templates": "OperationTemplate Templates load_template",
-    }.items()
-    for name in names.split()
-}
-"""The module of each name, loaded on first use, since most programs need few."""
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_door(__name__)

@@ -24,11 +24,10 @@ from purekube.graph import (
     Rendered,
     Scope,
     Until,
-    orphan_all,
     plan,
 )
 from purekube.ports import PatchType
-from tests.support.graph_world import EXTRA, FINALIZER, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
+from tests.support.graph_world import EXTRA, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
 
 
 def part(name: str) -> ObjectRef:
@@ -302,21 +301,6 @@ def test_teardown_tells_each_step_and_what_refuses_it() -> None:
     assert world.message("Deleting") == (
         "Part team/b: deleted at 2026-01-01T00:00:00Z, not gone yet, held by tests.example/busy; then Part team/a"
     )
-
-
-def test_letting_go_leaves_everything_where_it_is() -> None:
-    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b"))
-    world.settle()
-    step = orphan_all(owner_of(world.shop), world.snapshot())
-
-    assert [patch.ref for patch in step.effects.patches] == [part("a"), part("b")]
-    for patch in step.effects.patches:
-        world.patch(patch.ref, patch.patch)
-    assert orphan_all(owner_of(world.shop), world.snapshot()).is_done
-    world.hold(ObjectRef(world.reconciler.kind, NS, "shop"))
-    assert FINALIZER not in world.shop.metadata.finalizers
-    world.delete_shop()
-    assert sorted(ref.name for ref in world.objects) == ["a", "b"]
 
 
 # --- fields of others -------------------------------------------------------------------------------------------------

@@ -10,9 +10,6 @@ from kubelab.model.records import encode
 from kubelab.model.resources import PrinterColumn, ServedResource
 from purekube.apimachinery.durations import age
 
-INCLUDE: Final = ("Metadata", "None", "Object")
-"""The values of `includeObject`, which sets how much of each object a row includes; the default is `Metadata`."""
-
 _NAME: Final = {
     "name": "Name",
     "type": "string",
@@ -43,7 +40,7 @@ def table(
     include: str,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return a Table of `manifests`; `metadata` is that of the list, `include` one of `INCLUDE`."""
+    """Return a Table of `manifests`; `metadata` is that of the list, `include` is Metadata, None or Object."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
