@@ -2,10 +2,11 @@
 
 import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
+import attrs
 from cyclopts import Parameter
 
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
@@ -13,31 +14,16 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
-from vworkspace_app import VERSION
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
-from vworkspace_app.install.profiles import Profile, read_settings
+from vworkspace_app.install.options import OptionScope
+from vworkspace_app.install.profiles import read_settings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
-_OF_THE_OPERATOR: Final = {
-    "image": "--image",
-    "pull_policy": "--image-pull-policy",
-    "profile": "--profile",
-    "settings": "--setting",
-    "velero_namespace": "--velero-namespace",
-    "webhook_ca": "--webhook-ca",
-    "cert_manager": "--cert-manager",
-    "service_monitor": "--service-monitor",
-    "prometheus_rule": "--prometheus-rule",
-    "owner_reference_protection": "--owner-reference-protection",
-    "shards": "--shards",
-    "tenant_roles": "--no-tenant-roles",
-}
-"""The options that affect only the print of the operator, by their field of InstallOptions."""
-_OF_ITS_ROLES: Final = frozenset({"velero_namespace", "settings", "owner_reference_protection"})
-"""The options among them that also affect the operator's roles."""
-_OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows", "quota": "--quota"}
+_PLAIN: Final = InstallOptions()
+_FLAGS: Final = {"settings": "--setting", "tenant_roles": "--no-tenant-roles"}
+"""The flags that have another name than their field of InstallOptions."""
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -62,7 +48,7 @@ def render_manifests(
     if not _SUBDOMAIN.fullmatch(options.release_account):
         raise CommandError(
             f"--release-account {options.release_account}: not the name of a service account, such as "
-            f"{InstallOptions().release_account}",
+            f"{_PLAIN.release_account}",
             status=USAGE,
         )
     if options.quota < 0:
@@ -127,21 +113,19 @@ def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac
 
 def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
     """Raise CommandError for an option that would be ignored."""
-    plain = InstallOptions()
 
-    def given(flags: Mapping[str, str]) -> list[str]:
-        return [flag for field, flag in flags.items() if getattr(options, field) != getattr(plain, field)]
+    def given(*scopes: OptionScope) -> str:
+        """Return the given flags that change these prints alone."""
+        fields = [field for field in attrs.fields(InstallOptions) if field.metadata.get("scope") in scopes]
+        changed = [field.name for field in fields if getattr(options, field.name) != getattr(_PLAIN, field.name)]
+        return ", ".join(_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in changed)
 
-    of_others = {} if not (crds_only or rbac_only or tenant) else _OF_THE_OPERATOR
-    if rbac_only and not tenant:
-        of_others = {field: flag for field, flag in of_others.items() if field not in _OF_ITS_ROLES}
-    if ignored_flags := given(of_others):
+    of_roles = () if rbac_only and not tenant else (OptionScope.ROLES,)
+    if (crds_only or rbac_only or tenant) and (flags := given(OptionScope.OPERATOR, *of_roles)):
         other = "--crds-only" if crds_only else "--namespace" if tenant else "--rbac-only"
-        raise CommandError(f"{', '.join(ignored_flags)}: says nothing about what {other} prints", status=USAGE)
-    if not tenant and (ignored_flags := given(_OF_A_NAMESPACE)):
-        raise CommandError(
-            f"{', '.join(ignored_flags)}: is for what a gated namespace needs; give --namespace", status=USAGE
-        )
+        raise CommandError(f"{flags}: says nothing about what {other} prints", status=USAGE)
+    if not tenant and (flags := given(OptionScope.NAMESPACE)):
+        raise CommandError(f"{flags}: is for what a gated namespace needs; give --namespace", status=USAGE)
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
@@ -199,10 +183,6 @@ def manifests(
             negative="",
         ),
     ] = False,
-    user: Annotated[
-        str,
-        Parameter(help="With --rbac-only: who runs the operator outside the cluster; else its service account."),
-    ] = "",
     account: Annotated[
         str,
         Parameter(help="With --rbac-only and --namespace: only this account, of releases or Operations, and its role."),
@@ -216,43 +196,6 @@ def manifests(
             consume_multiple=False,
         ),
     ] = None,
-    release_account: Annotated[
-        str, Parameter(help="With --namespace: the account that Flux installs releases as.")
-    ] = "vworkspace-release",
-    release_role: Annotated[
-        str,
-        Parameter(
-            help="With --namespace: a ClusterRole, such as edit, for that account; else a Role is values_documents."
-        ),
-    ] = "",
-    workflows: Annotated[
-        bool,
-        Parameter(help="With --namespace: grant Operations by Argo Workflows what their pods need.", negative=""),
-    ] = False,
-    quota: Annotated[
-        int,
-        Parameter(
-            help="With --namespace: also print a ResourceQuota of so many instances, and four times as many Operations."
-        ),
-    ] = 0,
-    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
-    velero_namespace: Annotated[
-        str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
-    ] = "",
-    image: Annotated[
-        str, Parameter(help="Image of the operator, at best by digest: registry.example.com/operator@sha256:….")
-    ] = f"vworkspace-operator:{VERSION}",
-    image_pull_policy: Annotated[
-        Literal["", "Always", "IfNotPresent", "Never"],
-        Parameter(help="When the image is pulled; else the cluster's default: by tag once, latest always."),
-    ] = "",
-    profile: Annotated[
-        Literal["multi-tenant", "single-tenant"],
-        Parameter(
-            help="multi-tenant: signed jobs, no image for Jobs until --setting allowed-images=… names them. "
-            "single-tenant: everybody who may write instances may do anything in the cluster."
-        ),
-    ] = "multi-tenant",
     setting: Annotated[
         list[str] | None,
         Parameter(
@@ -268,13 +211,6 @@ def manifests(
             "is signed by the authority in this PEM file."
         ),
     ] = None,
-    cert_manager: Annotated[
-        bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
-    ] = False,
-    service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
-    prometheus_rule: Annotated[
-        bool, Parameter(help="Add a PrometheusRule with the alerts of docs/observability.", negative="")
-    ] = False,
     service_monitor_label: Annotated[
         list[str] | None,
         Parameter(
@@ -283,13 +219,6 @@ def manifests(
             consume_multiple=False,
         ),
     ] = None,
-    owner_reference_protection: Annotated[
-        bool,
-        Parameter(
-            help="The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
-            negative="",
-        ),
-    ] = False,
     no_tenant_roles: Annotated[
         bool,
         Parameter(
@@ -312,13 +241,7 @@ def manifests(
             negative="",
         ),
     ] = False,
-    cluster_id: Annotated[
-        str, Parameter(help="With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.")
-    ] = "",
-    shards: Annotated[
-        int,
-        Parameter(help="How many Deployments share the namespaces, each with a standby; docs/shards.md tells when."),
-    ] = 1,
+    options: Annotated[InstallOptions, Parameter(name="*", negative_bool="")] = _PLAIN,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
@@ -333,30 +256,15 @@ def manifests(
         vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --values my-values.yaml | kubectl apply --server-side -f -
     """
-    labels = labels_of(service_monitor_label or [], asked=service_monitor or prometheus_rule)
-    options = InstallOptions(
-        namespace=system_namespace,
-        velero_namespace=velero_namespace,
-        release_account=release_account,
-        release_role=release_role,
-        workflows=workflows,
-        quota=quota,
-        image=image,
-        pull_policy=image_pull_policy,
-        profile=Profile(profile),
+    labels = labels_of(service_monitor_label or [], asked=options.service_monitor or options.prometheus_rule)
+    options = attrs.evolve(
+        options,
         settings=chosen_settings(setting or []),
         webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
-        cert_manager=cert_manager,
-        service_monitor=service_monitor,
-        service_monitor_labels=labels if service_monitor else {},
-        prometheus_rule=prometheus_rule,
-        prometheus_rule_labels=labels if prometheus_rule else {},
-        owner_reference_protection=owner_reference_protection,
+        service_monitor_labels=labels if options.service_monitor else {},
+        prometheus_rule_labels=labels if options.prometheus_rule else {},
         agent=not no_agent,
-        cluster_id=cluster_id,
-        shards=shards,
         tenant_roles=not no_tenant_roles,
-        user=user,
     )
     if values:
         others = crds_only or rbac_only or bool(namespace or account)

@@ -60,6 +60,12 @@ _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
 
 
+def _option(name: str, schema: Mapping[str, Any] | None = None) -> Any:
+    """Return the value that is an option of `manifests` under the same name, with its meaning and its default."""
+    field = attrs.fields_dict(InstallOptions)[name]
+    return schema_field(field.metadata["help"], default=field.default, schema=schema)
+
+
 class PullPolicy(StrEnum):
     """The pull policy of the image; empty: the cluster's default."""
 
@@ -215,18 +221,12 @@ class OperatorChartValues:
     replicas: int = schema_field(
         "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
     )
-    shards: int = schema_field(
-        "How many Deployments share the namespaces.", default=1, schema={"minimum": 1, "maximum": MOST_SHARDS}
-    )
+    shards: int = _option("shards", {"minimum": 1, "maximum": MOST_SHARDS})
     control_plane: ControlPlaneValues = schema_field(
         "Where jobs come from. The token is no value: it is in the Secret vworkspace-agent-credentials.",
         default=ControlPlaneValues(),
     )
-    profile: Profile = schema_field(
-        "multi-tenant: jobs are signed, and no image may run in Jobs until settings.allowedImages names it. "
-        "single-tenant: everybody who may write instances may do anything in the cluster.",
-        default=Profile.MULTI_TENANT,
-    )
+    profile: Profile = _option("profile")
     settings: Mapping[str, Any] = schema_field(
         "Settings of run by their names in a settings file, in the place of the profile's.",
         default={},
@@ -244,24 +244,10 @@ class OperatorChartValues:
     )
     proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
     tenants: tuple[TenantValues, ...] = schema_field("Gated namespaces, and what each of them needs.", default=())
-    release_account: str = schema_field(
-        "The account of each gated namespace that Flux installs releases as.",
-        default=InstallOptions().release_account,
-        schema=_OBJECT_NAME,
-    )
-    velero_namespace: str = schema_field(
-        "Velero's namespace, where there is one: grants the operator its Backups and Restores.",
-        default="",
-        schema={"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63},
-    )
-    tenant_roles: bool = schema_field(
-        "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
-        "have edit or admin.",
-        default=True,
-    )
-    owner_reference_protection: bool = schema_field(
-        "The cluster runs the admission plugin OwnerReferencesPermissionEnforcement.", default=False
-    )
+    release_account: str = _option("release_account", _OBJECT_NAME)
+    velero_namespace: str = _option("velero_namespace", {"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63})
+    tenant_roles: bool = _option("tenant_roles")
+    owner_reference_protection: bool = _option("owner_reference_protection")
     boxes: tuple[BoxValues, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
     webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
     service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
@@ -414,7 +400,7 @@ def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
     return InstallOptions(
         namespace=namespace,
         image=values.image.reference,
-        pull_policy=values.image.pull_policy.value,
+        image_pull_policy=values.image.pull_policy.value,
         velero_namespace=values.velero_namespace,
         webhook_ca=hooks.ca_bundle.encode() if hooks.enabled and not hooks.cert_manager else b"",
         cert_manager=hooks.enabled and hooks.cert_manager,

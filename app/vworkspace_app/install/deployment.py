@@ -105,7 +105,7 @@ def _box_file(index: int, box: MountedBox) -> str:
 
 
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
-    runs = container(options.image, options.pull_policy, flags(options, shard))
+    runs = container(options.image, options.image_pull_policy, flags(options, shard))
     spec = pod(NAME, runs, selector)
     if options.webhooks:
         runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from enum import Enum, auto
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import attrs
+from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import content_hash
 from purekube.apimachinery.names import closed_name
@@ -71,9 +73,27 @@ class PodOptions:
     """The annotations of the service account."""
 
 
+class OptionScope(Enum):
+    """The print of `manifests` that an option changes; for every other print it is refused."""
+
+    OPERATOR = auto()
+    ROLES = auto()
+    """The operator, and its roles alone too."""
+    NAMESPACE = auto()
+
+
+def option(about: str, default: Any, scope: OptionScope | None = None) -> Any:
+    """Return a field with its meaning, as `manifests --help` and the chart show it, and with the print it changes."""
+    return attrs.field(default=default, metadata={"help": about, "scope": scope})
+
+
+Labels: TypeAlias = Annotated[Mapping[str, str], Parameter(parse=False)]
+"""Texts by name, which `manifests` reads from flags of another form."""
+
+
 @attrs.frozen
 class InstallOptions:
-    """Options of `manifests`; the command's help says what each means.
+    """Options of an installation: the flags of `manifests`, to which the chart's values lead as well.
 
     Without a `velero_namespace` there is no Role for Velero's kinds: it cannot be applied to a namespace that does not
     exist. Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server
@@ -81,40 +101,82 @@ class InstallOptions:
     flag.
     """
 
-    namespace: str = "vworkspace-system"
-    image: str = f"{NAME}:{VERSION}"
-    velero_namespace: str = ""
-    webhook_ca: bytes = attrs.field(default=b"", repr=False)
-    cert_manager: bool = False
-    service_monitor: bool = False
-    service_monitor_labels: Mapping[str, str] = attrs.field(factory=dict)
+    user: str = option("With --rbac-only: who runs the operator outside the cluster; else its service account.", "")
+    release_account: str = option(
+        "The account of each gated namespace that Flux installs releases as.", "vworkspace-release"
+    )
+    release_role: str = option(
+        "With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed.",
+        "",
+        OptionScope.NAMESPACE,
+    )
+    workflows: bool = option(
+        "With --namespace: grant Operations by Argo Workflows what their pods need.", False, OptionScope.NAMESPACE
+    )
+    quota: int = option(
+        "With --namespace: also print a ResourceQuota of so many instances, and four times as many Operations.",
+        0,
+        OptionScope.NAMESPACE,
+    )
+    namespace: Annotated[str, Parameter(name="--system-namespace")] = option(
+        "The operator's own namespace.", "vworkspace-system"
+    )
+    velero_namespace: str = option(
+        "Velero's namespace, where there is one: grants the operator its Backups and Restores.", "", OptionScope.ROLES
+    )
+    image: str = option(
+        "Image of the operator, at best by digest: registry.example.com/operator@sha256:….",
+        f"{NAME}:{VERSION}",
+        OptionScope.OPERATOR,
+    )
+    image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = option(
+        "When the image is pulled; else the cluster's default: by tag once, latest always.", "", OptionScope.OPERATOR
+    )
+    profile: Profile = option(
+        "multi-tenant: jobs are signed, and no image may run in Jobs until the setting of allowed "
+        "images names it. single-tenant: everybody who may write instances may do anything in the cluster.",
+        Profile.MULTI_TENANT,
+        OptionScope.OPERATOR,
+    )
+    settings: Labels = option(
+        "Settings of `run` in addition to those of the profile, as text by name.",
+        attrs.Factory(dict),
+        OptionScope.ROLES,
+    )
+    webhook_ca: Annotated[bytes, Parameter(parse=False)] = option(
+        "The authority that signed the certificate of the webhooks, PEM.", b"", OptionScope.OPERATOR
+    )
+    cert_manager: bool = option(
+        "Configure the admission webhooks, with a certificate by cert-manager.", False, OptionScope.OPERATOR
+    )
+    service_monitor: bool = option("Add a ServiceMonitor for Prometheus.", False, OptionScope.OPERATOR)
+    service_monitor_labels: Labels = attrs.field(factory=dict)
     """The labels by which a Prometheus selects its ServiceMonitors."""
-    prometheus_rule: bool = False
-    prometheus_rule_labels: Mapping[str, str] = attrs.field(factory=dict)
-    owner_reference_protection: bool = False
-    release_account: str = "vworkspace-release"
-    """The account with which Flux installs the releases of a managed namespace."""
-    release_role: str = ""
-    """A ClusterRole to bind that account to in its namespace, instead of the printed Role."""
-    workflows: bool = False
-    quota: int = 0
-    """The number of instances that a managed namespace may hold, with four times as many Operations; 0 sets no limit.
-    """
-    profile: Profile = Profile.MULTI_TENANT
-    settings: Mapping[str, str] = attrs.field(factory=dict)
-    """Settings of `run` in addition to those of the profile, as text by name."""
-    pull_policy: str = ""
-    agent: bool = True
-    cluster_id: str = ""
-    shards: int = 1
-    """The number of Deployments that share the namespaces (RUN-13)."""
-    control_plane_url: str = ""
-    network_policy: bool = True
-    tenant_roles: bool = True
-    """ClusterRoles that let users with `view`, `edit` or `admin` read or write our kinds (SEE-5)."""
-    pods: PodOptions = attrs.field(factory=PodOptions)
-    user: str = ""
-    """The user who runs the operator outside the cluster, bound to the roles instead of the service account."""
+    prometheus_rule: bool = option(
+        "Add a PrometheusRule with the alerts of docs/observability.", False, OptionScope.OPERATOR
+    )
+    prometheus_rule_labels: Labels = attrs.field(factory=dict)
+    owner_reference_protection: bool = option(
+        "The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
+        False,
+        OptionScope.ROLES,
+    )
+    agent: Annotated[bool, Parameter(parse=False)] = True
+    cluster_id: str = option("With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.", "")
+    shards: int = option(
+        "How many Deployments share the namespaces, each with a standby; docs/shards.md tells when.",
+        1,
+        OptionScope.OPERATOR,
+    )
+    control_plane_url: Annotated[str, Parameter(parse=False)] = ""
+    network_policy: Annotated[bool, Parameter(parse=False)] = True
+    tenant_roles: Annotated[bool, Parameter(parse=False)] = option(
+        "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
+        "have edit or admin.",
+        True,
+        OptionScope.OPERATOR,
+    )
+    pods: Annotated[PodOptions, Parameter(parse=False)] = attrs.field(factory=PodOptions)
 
     def role_name(self, suffix: str = "") -> str:
         """Return the name of a role of the operator.
