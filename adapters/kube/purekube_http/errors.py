@@ -105,6 +105,7 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
             return Expired(said)
         case 400 | 413 | 422:
             return _invalid(request, response, said)
+        # API Priority and Fairness rejects with 429 before it executes a request, so a retry is safe.
         case 408 | 429:
             return Unavailable(said, retry_after=response.retry_after, status=response.code)
         case code if code >= 500:
@@ -157,12 +158,14 @@ def _not_found(request: KubeRequest, response: ServerResponse, said: str) -> Ope
         if response.content_type in ("text/plain", ""):
             return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
         return Unavailable(said, status=404)
+    # The 404 for an unserved resource names no object; the one for a missing namespace names the namespace (S-19).
     if not get_path(response.status, "details", "name"):
         return KindMissing(said)
     return NotFound(said)
 
 
 def _conflict(response: ServerResponse, said: str) -> OperatorError:
+    # Three situations share the status 409; only the reason and the causes distinguish them (S-77).
     if response.reason == "AlreadyExists":
         return AlreadyExists(said)
     conflicts = field_conflicts(response.causes)
@@ -189,6 +192,7 @@ def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, 
 
 
 def _server_error(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
+    # An apply that does not fit the schema is answered by a 500 without a reason; no retry ever helps (S-15, W-37).
     if response.code == 500 and any(text in response.message for text in _INVALID_500):
         return _without_values(request, said, ())
     return Unavailable(said, retry_after=response.retry_after, status=response.code)

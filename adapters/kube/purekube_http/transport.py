@@ -32,7 +32,9 @@ BeforeWrite = Callable[[], None]
 # The name in audit logs; without a fieldManager the server would also take it for the field manager (S-53).
 _HEADERS = {"User-Agent": f"vworkspace-operator/{version('vworkspace-operator')}", "Accept": "application/json"}
 
+# Load balancers in front of API servers often drop connections that were idle for a minute, without a notice.
 _IDLE_SECONDS = 30.0
+# Without this limit Linux retransmits to a vanished peer for some fifteen minutes before it reports an error.
 _UNACKNOWLEDGED_MILLISECONDS = 35_000
 
 

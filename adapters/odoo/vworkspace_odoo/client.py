@@ -223,6 +223,7 @@ class HttpControlPlane:
         answer = await self._client.send(request, stream=True)
         try:
             body = bytearray()
+            # Content-Length proves nothing: a chunked or compressed answer may have any size once it is decoded.
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > self._longest:

@@ -121,6 +121,7 @@ class ReloadingControlPlane:
             except Forbidden:
                 self._on_token_used(token, False)
                 raise
+            # The server judged the request itself, so it has accepted the token.
             except (NotFound, Invalid):
                 self._on_token_used(token, True)
                 raise

@@ -227,6 +227,7 @@ class InformerRunner:
             return ListFailed(self._operator_error(error))
         if asked.limit:
             return PageRead(page.items, page.resource_version, page.continue_token)
+        # Fewer items than requested although more follow: the transport split a page whose bytes exceeded its limit.
         if page.continue_token and len(page.items) < self._limit:
             self._limit = max(1, len(page.items))  # as many as fit: these objects are large
         else:

@@ -147,6 +147,8 @@ class WorkerPool:
         self._active, self._moved_at = True, self._clock.monotonic()
         async with anyio.create_task_group() as group:
             while True:
+                # The slot comes before the key: a key taken without a free worker could not give way to a more urgent
+                # one.
                 await slots.acquire()
                 key = await self._next()
                 if key is None:
@@ -222,6 +224,7 @@ class WorkerPool:
         structlog.contextvars.bind_contextvars(
             controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
         )
+        # This holds if the task is cancelled in the middle of the reconcile, whose writes may be incomplete.
         requeue = Requeue.BACKOFF
         try:
             requeue = await self._process_key(key, reconcile_id)

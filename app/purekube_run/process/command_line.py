@@ -6,6 +6,7 @@ from typing import Final
 
 FAILURE = 1
 USAGE = 2
+# The convention of shells: 128 and the number of SIGINT, 2.
 INTERRUPTED = 130
 
 

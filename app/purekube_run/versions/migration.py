@@ -131,6 +131,7 @@ class Migration:
             if now.storage != begun.storage:
                 told = f"the storage version became {now.storage} meanwhile: begin again"
                 raise NotMigrated(f"{begun.definition}: {told}")
+            # A precondition, since an upgrade may change the storage version between the read and this write.
             guard = {"uid": metadata(crd)["uid"], "resourceVersion": metadata(crd)["resourceVersion"]}
             try:
                 await self.api.patch(

@@ -29,11 +29,13 @@ from purekube_run.process.connection_limit import address_of
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Unanswered
 
+# Tokens of service accounts take about a kilobyte; those of OIDC providers with many groups take several.
 LONGEST: Final = 16 * 1024
 BURST: Final = 10
 """The number of unknown tokens that one address may show at once."""
 REFILL_SECONDS: Final = 5.0
 """The seconds after which an address may show one more."""
+# Bounded, since an attacker may use many addresses; forgetting one only gives it its first tries again.
 _ADDRESSES: Final = 1024
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")

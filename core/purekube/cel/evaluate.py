@@ -238,6 +238,7 @@ def _called(definition: Function, arguments: list[Evaluator]) -> Evaluator:
 def _select(operand: Evaluator, field: str, plain: str) -> Evaluator:
     def run(scope: Scope) -> Any:
         value = operand(scope)
+        # The usual case first and without a call: a field that is present in a plain object.
         if type(value) is dict:
             try:
                 return value[field]

@@ -92,9 +92,11 @@ class Once:
         return self._said.pop(subject, None) is not None
 
 
+# client-go's spam filter has the same limits per source and object: 25 at once, then one every 5 minutes.
 _BURST: Final = 25.0
 _FOR_NEWS: Final = 5.0
 _REFILL: Final = timedelta(seconds=300)
+# As in client-go, a series ends after 6 minutes without a repeat, and the next repeat is a new Event.
 _ENDS: Final = timedelta(seconds=360)
 _AGAIN: Final = timedelta(seconds=30)
 

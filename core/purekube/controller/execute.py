@@ -112,9 +112,11 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
         await _confirm_current(work)
+    # Dry runs precede all writes: if one is refused, the cluster must be as if the pass had not begun.
     for dry_run in decision.dry_runs:
         if not await _apply(work, dry_run, dry_run=True):
             return False
+    # The finalizer precedes the first downstream object: a deletion between the two could otherwise leave it undeleted.
     if decision.finalizer is Finalizer.ADD:
         finalizers = (*work.source.metadata.finalizers, work.reconciler.finalizer)
         await _patch_source(work, {"finalizers": list(finalizers), **_annotations(decision)}, "add finalizer")
@@ -122,6 +124,7 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _patch_source(work, _annotations(decision), "annotate")
     for patch in decision.patches:
         await _patch(work, patch)
+    # Deletes come last, because an object may become needless only once its replacement is applied.
     await _make(work, decision)
     for delete in decision.deletes:
         await _delete(work, delete)

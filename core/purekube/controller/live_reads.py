@@ -33,6 +33,7 @@ class LiveReads:
                 return await self.api.get(ref, resource_version=resource_version, metadata_only=metadata_only)
         except KindMissing:
             self.missing.add(ref.kind)
+        # A name that the API server cannot accept is answered by 422: no object has it, so it is simply absent.
         except (NotFound, Invalid):
             pass
         except Forbidden as error:

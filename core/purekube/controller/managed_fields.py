@@ -219,6 +219,8 @@ class StatusOwner:
         for index, entry in entries(live):
             if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):
                 path = f"/metadata/managedFields/{index}"
+                # The test makes the patch fail if entries moved meanwhile: an index in managedFields names another
+                # manager then.
                 steps = [{"op": "test", "path": f"{path}/manager", "value": manager}, {"op": "remove", "path": path}]
                 return kubectl_patch(ref_of(live, kind), steps)
         return ""

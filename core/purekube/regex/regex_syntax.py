@@ -7,6 +7,7 @@ import attrs
 _LAST: Final = 0x10FFFF
 _LONGEST: Final = 2_000
 _DEEPEST: Final = 100
+# RE2's own limit.
 _MOST_REPEATS: Final = 1_000
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]

@@ -14,6 +14,7 @@ SOONEST: Final = 1.0
 """The shortest delay between two tries, in seconds."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
+# The other side must not be able to silence the agent for longer, whether by mistake or on purpose.
 LONGEST_RETRY_AFTER: Final = 3600.0
 _BACKOFF: Final = Backoff(SOONEST, LATEST)
 

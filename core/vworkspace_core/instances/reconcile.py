@@ -152,6 +152,7 @@ def _managed(
     in_force, refused = permitted_override(source, override, settings.policy)
     desired = desired_objects(source, in_force, observed.objects, settings)
     live_release = observed.objects.get(desired.release)
+    # Before any apply, since server-side apply takes over a foreign object silently if no field conflicts.
     if blocking_reason := name_blocking_reason(source, desired, observed):
         return _blocked(Decision(), source, blocking_reason, observed, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
@@ -172,6 +173,7 @@ def _managed(
         dry_runs=_dry_runs(pending, live_release),
         patches=(*_adoptions(source, desired, observed), *request.patches),
         applies=pending,
+        # Former objects go in a later pass: until Flux has seen the pending applies, its release may still read them.
         deletes=() if pending else _prunes(source, desired, observed, in_use=in_use),
         events=replaced_account(source, release, settings),
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),

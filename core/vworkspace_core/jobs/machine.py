@@ -35,6 +35,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
 from vworkspace_core.jobs.wire import BadJob
 from vworkspace_core.jobs.work_slot import inspected, take_slot
 
+# A faulty control plane may send jobs without ids for ever; the memory of those already logged must not grow with them.
 _MOST_DROPPED = 1000
 GRACE = timedelta(minutes=5)
 """The time after `expiresAt` in which an applied instance may still settle (PULL-3)."""

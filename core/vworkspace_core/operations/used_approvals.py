@@ -135,6 +135,7 @@ class UsedApprovalStore:
                 version = live["metadata"]["resourceVersion"]
                 meta = {**body["metadata"], "resourceVersion": version}
                 await self._api.update({**body, "metadata": meta}, kind=SECRET, field_manager=FIELD_MANAGER)
+        # Another process wrote first. The caller reads again, since that write may have used this very approval.
         except (AlreadyExists, Stale, NotFound):
             return False
         return True

@@ -58,6 +58,7 @@ def _published(document: Any) -> Any:
 Fields = Mapping[str, Any]
 
 _PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+# JSON has no octal numbers: clients see 420.
 _MODE: Final = 0o644
 
 

@@ -15,6 +15,7 @@ from purekube.schema.structure import equal
 Manifest = Mapping[str, Any]
 
 CORE_EVENT: Final = Kind("", "v1", "Event", "events")
+# The server counts bytes, although its message says characters.
 MAX_NOTE: Final = 1024
 _SERVED: Final = frozenset(("v1", "events.k8s.io/v1"))
 

@@ -219,6 +219,7 @@ def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> list[StatusC
     return [*own, *_negative(spec, "spec", counts), *_check_job_spec(job, "spec.jobTemplate.spec")]
 
 
+# A CronJob appends eleven characters to its name for each Job, whose name is a label value of at most 63.
 _LONGEST_NAME: Final = 52
 _SKELETON: Final = {"spec": {"template": {"metadata": {}, "spec": {"containers": None}}}, "status": {}}
 

@@ -104,6 +104,7 @@ class VeleroBehaviour:
     plugin_seconds: float = 2.0
     queues: bool = True
     concurrent_backups: int = 1
+    # Velero's defaults: a sync with the object storage each minute, and thirty days until a backup expires.
     sync_seconds: float = 60.0
     default_ttl_seconds: float = 720 * 3600.0
     storage_locations: frozenset[str] = frozenset({"default"})
@@ -137,6 +138,7 @@ class JobBehaviour:
     ready_seconds: float = 0.0
     pod_seconds: float = 2.0
     terminating_seconds: float = 1.0
+    # The Job controller's own constants, which no flag changes.
     backoff_seconds: float = 10.0
     max_backoff_seconds: float = 600.0
 
@@ -166,6 +168,7 @@ class SnapshotBehaviour:
 
     cut_seconds: float = 1.0
     retry_seconds: float = 1.0
+    # The default of external-snapshotter's flag `--retry-interval-max`.
     max_retry_seconds: float = 300.0
     bind_seconds: float = 1.0
     binds_claims: bool = True

@@ -23,6 +23,7 @@ from kubelab.simulation.effects import PassStep, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 
+# Velero's default. Without a status subresource each validation increments the generation (downstream-status, 7.1).
 _VALIDATION_SECONDS: Final = 60.0
 
 
@@ -48,6 +49,8 @@ def _reconcile_request(view: ObjectView) -> PassStep[PassResult]:
     if backup is None:
         return (yield from _processed(view, "backup not found"))
     if phase == "InProgress":
+        # The data goes with the Backup only here: deleting the object alone leaves the data, and the next sync
+        # re-creates the object.
         yield SimulatedDelete(ref, uid_of(backup))
         yield WipeMemories(ref)
         yield SimulatedDelete(view.ref, view.uid)

@@ -45,6 +45,7 @@ _NAMES: Final = {
     "@hourly": "0 * * * *",
 }
 _RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+# 29 February may be eight years away, as around 2100, which is no leap year.
 _FARTHEST_DAYS: Final = 366 * 8
 
 
@@ -56,7 +57,9 @@ def next_run(schedule: str, after: datetime) -> datetime:
     minutes, hours, days, months, weekdays = (
         _values(field, low, high) for field, (low, high) in zip(fields, _RANGES, strict=True)
     )
+    # In cron both 0 and 7 are Sunday.
     weekdays |= {0} if 7 in weekdays else set()
+    # Cron's oddity: if days of month and of week are both restricted, a day that matches either one is enough.
     either = fields[2] != "*" and fields[4] != "*"
     moment = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
     day = moment.replace(hour=0, minute=0)

@@ -12,6 +12,7 @@ _SEMVER: Final = re.compile(
     r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+(?P<meta>[0-9A-Za-z.-]+))?"
 )
 _COMPARED: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
+# Helm's limit leaves ten of a label's 63 characters to the names that charts derive from the release.
 _MAX_RELEASE_NAME: Final = 53
 _SHORT_HASH: Final = 12
 

@@ -77,6 +77,7 @@ def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
             draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
         draft.remove_finalizer()
         return (yield from _conclude(draft, SourceIdle()))
+    # As in source-controller, the first pass only adds the finalizer; the fetch comes with the next one.
     if not draft.has_finalizer:
         draft.add_finalizer()
         return (yield from _conclude(draft, SourceUnavailable()))

@@ -51,6 +51,7 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
         return None
+    # One remaining owner keeps the dependent; only the references to lost owners are removed (W-32b).
     if len(lost) < len(owners):
         return DropReferences(lost)
     if OwnerState.WAITING in owners.values() and has_dependents:

@@ -39,6 +39,7 @@ def workers(count: int) -> Together:
     return together
 
 
+# Larger ones would overflow a float at last, and any cap is reached long before.
 _LARGEST_EXPONENT: Final = 64
 
 

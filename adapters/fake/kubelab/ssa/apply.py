@@ -69,6 +69,7 @@ def apply(
         live = definition.empty()
     elif not managers:
         managers = current(rules, _adopt(definition, rules, live, subresource, now))
+    # An applier has one entry whatever versions it writes in; the entry takes the version of its last apply (S-63).
     key = key_of(manager, ManagedFieldsOperation.APPLY, subresource, definition.api_version)
     before = _bare(live)
     try:
@@ -114,6 +115,7 @@ def _merged(
     last = managers.get(key)
     after = dict(managers)
     after[key] = _claim(last, owned, rules.api_version)
+    # Fields are dropped before conflicts are determined, so that giving a field up never conflicts (S-38).
     if last is not None and after[key] is not last:
         new = _drop(rules, new, last, after.values())
     after, _ = settle(rules, live, new, after, key, force=force)
@@ -190,6 +192,7 @@ def track_update(
     """
     rules = _rules(definition, subresource)
     held = current(rules, _managers_of(before) if managers is None else managers)
+    # A client may have stripped all ownership (S-68): tracking starts again with the first apply, not with an update.
     if before is not None and not held:
         return with_managed_fields(after, {})
     old = definition.empty() if before is None else before

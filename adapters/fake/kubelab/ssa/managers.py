@@ -13,6 +13,7 @@ import msgspec
 from kubelab.ssa.field_paths import PathError, parse_element
 from kubelab.ssa.fieldset import EMPTY, FieldSet, normalized, union
 
+# kube-apiserver's constant `DefaultMaxUpdateManagers`; appliers are not limited (S-52).
 MAX_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
 
@@ -150,6 +151,7 @@ def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
     rows = sorted(
         managers.items(),
         key=lambda row: (
+            # The enum's text sorts as the API does: "Apply" precedes "Update" (S-64).
             row[0].operation,
             row[1].time,
             row[0].manager,

@@ -93,6 +93,7 @@ def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
     version = _number(options.resource_version, "invalid resource version: ")
     if version > current:
         raise from_the_future(version, current)
+    # By the API's table for lists, a limit with a version means Exact even without a match.
     exact = options.resource_version_match == "Exact" or (options.limit > 0 and not options.resource_version_match)
     if not exact:
         return ReadPlan(None, None, options.limit)
@@ -119,6 +120,7 @@ def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
     page = tuple(records[: plan.limit])
+    # With a selector kube-apiserver would have to read everything to count the rest, so it sends no count (W-04).
     return ListedPage(
         page, version, continue_token(version, page[-1].key), None if selective else len(records) - plan.limit
     )
@@ -217,6 +219,7 @@ def from_the_future(version: int, current: int) -> ApiFailure:
 
 def flag(query: Mapping[str, str], name: str) -> bool:
     """Report whether a boolean parameter is set: present, and neither "false" nor "0"."""
+    # Kubernetes decodes a parameter without a value (`?watch`) as true.
     return name in query and query[name].lower() not in ("false", "0")
 
 

@@ -47,6 +47,7 @@ class WatchStream:
 
     def offer(self, change: StoredChange) -> None:
         """Queue the event of one change of the watched resource, if the watch shows it."""
+        # A watch from a version above the current one is silent until it is reached, as after a restore of etcd (W-15).
         if self.ended or change.version <= self._after:
             return
         if self._later:
@@ -74,6 +75,7 @@ class WatchStream:
         """Queue a BOOKMARK of `version`, if the watch allows bookmarks and did not begin after that version (W-15)."""
         if not self.bookmarks or self.ended or version < self._after:
             return
+        # The null is what Go's encoder writes for a zero time; typed clients have to accept it.
         meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
         if initial_events_end:
             meta["annotations"] = {INITIAL_EVENTS_END: "true"}

@@ -37,6 +37,7 @@ def _text(preconditions: Mapping[str, Any], key: str) -> str | None:
 
 def _policy(body: Mapping[str, Any], query: Mapping[str, str]) -> str:
     policy = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
+    # Deprecated since Kubernetes 1.7 and served still; the two ways to say the same must not be mixed.
     orphan = body.get("orphanDependents", query.get("orphanDependents"))
     if orphan is not None and policy:
         why = "Invalid value: both orphanDependents and propagationPolicy are set"
@@ -56,6 +57,8 @@ def _bad_option(cause: FailureCause) -> ApiFailure:
 def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: tuple[str, str]) -> None:
     """Raise 409 if the object is not the one, or not the version, that the caller saw (W-30)."""
     meta = live["metadata"]
+    # The uid is compared first, so a re-created object is reported as such even if the resourceVersion differs too
+    # (W-30).
     if options.uid is not None and options.uid != meta["uid"]:
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
@@ -81,6 +84,7 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
             added = ()
         case _:
             added = tuple(name for name in (ORPHAN, FOREGROUND) if name in finalizers)
+    # The policy of the last DELETE wins: a second one may turn an orphaning deletion into a foreground one.
     others = tuple(name for name in finalizers if name not in (ORPHAN, FOREGROUND))
     desired = others + added
     return tuple(finalizers) if set(desired) == set(finalizers) else desired

@@ -61,6 +61,7 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
     causes: list[StatusCause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
+        # The prefix alone may end with a hyphen, since five characters follow it (W-35).
         texts = name_problems(prefix.rstrip("-") or "a", rule)
         causes += [invalid_value("metadata.generateName", prefix, text) for text in texts]
     name = metadata.get("name")
@@ -139,6 +140,8 @@ def _check_labels(labels: Mapping[str, str]) -> Iterable[StatusCause]:
 
 def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
     for key in annotations:
+        # kube-apiserver lower-cases keys of annotations before it checks them, so prefixes may have capitals here and
+        # not in labels.
         for text in qualified_problems(key.lower()):
             yield invalid_value("metadata.annotations", key, text)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
@@ -153,6 +156,7 @@ def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
                 yield required(f"{where}.{key}", "must not be empty")
+        # apimachinery's `BannedOwners` lists this one kind, and only in the core group.
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             yield invalid_value(where, dict(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):

@@ -235,6 +235,8 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lease
         case ReleaseRequested():
             return _release(state, moment)
         case LeaseWritten(lease):
+            # Counted from the request, not from its answer: other candidates may have seen the renewal before this
+            # process did.
             until = state.asked_at + moment.policy.renew_deadline
             renewed = attrs.evolve(state, lease=lease, held_until=max(state.held_until, until))
             if moment.now >= renewed.held_until:
@@ -245,6 +247,8 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lease
         case TimerFired():
             return _acquire(state, moment)
         case LeaseRead(lease):
+            # An empty holder is no other leader: an administrator may clear it, and the next renewal takes the lease
+            # again.
             if holder_of(lease) not in ("", state.identity):
                 return _ended(state, f"{holder_of(lease)} holds it now")
             return _acquire(attrs.evolve(state, lease=lease), moment)

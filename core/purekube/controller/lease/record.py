@@ -13,6 +13,7 @@ from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import microtime
 from purekube.controller.shard import WHOLE, Shard
 
+# A Lease's times have microseconds, so this is the smallest step that other candidates can notice.
 _TICK = timedelta(microseconds=1)
 
 
@@ -25,6 +26,7 @@ class LeasePolicy:
     for requests on their way.
     """
 
+    # In the API `leaseDurationSeconds` is an integer; the other two times never leave the process.
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0

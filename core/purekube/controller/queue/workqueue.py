@@ -162,6 +162,7 @@ class RateLimiter(Generic[K]):
 
 # Sleeping until an instant can end a rounding error before it; without the slack the worker pool would spin.
 _SLACK = 1e-6
+# One take in four goes to keys that have waited too long, so that a flood of live changes cannot starve them.
 _TAKES_PER_AGED = 4
 _WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
 """Paces with which `Requeue.after` holds whatever the backoff is (OPS-12)."""

@@ -27,6 +27,7 @@ from vworkspace_core.jobs.store.tombstones import (
     read_segment,
 )
 
+# A Secret may hold a mebibyte, so a page of the usual 500 objects could take half a gigabyte.
 _PAGE = 50
 
 
