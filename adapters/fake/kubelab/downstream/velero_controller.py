@@ -23,7 +23,7 @@ from kubelab.simulation.effects import PassStep, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 
-# Velero's default. Without a status subresource each validation increments the generation (downstream-status, 7.1).
+# Velero's default. Without a status subresource each validation increments the generation.
 _VALIDATION_SECONDS: Final = 60.0
 
 

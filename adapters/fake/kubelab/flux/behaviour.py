@@ -208,7 +208,7 @@ class FluxBehaviour:
     ready_stuck_unknown: bool = False
     release_secrets: bool = True
     events: bool = False
-    # The defaults of Flux's flags; its requeue for a dependency is fixed, its retries grow (downstream-status, 6.4).
+    # The defaults of Flux's flags; its requeue for a dependency is fixed, its retries grow.
     dependency_requeue_seconds: float = 30.0
     min_retry_seconds: float = 0.75
     max_retry_seconds: float = 900.0

@@ -18,7 +18,7 @@ from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 
 _DEFAULT_TIMEOUT: Final = 300.0
-# Flux's default, not Helm's: `helm upgrade` keeps ten revisions (downstream-status, 6.1).
+# Flux's default, not Helm's: `helm upgrade` keeps ten revisions.
 _DEFAULT_HISTORY: Final = 5
 _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
