@@ -340,3 +340,19 @@ def _version(partner: Partner) -> tuple[int, ...]:
         found = str(partner.send("GET", "/version").body["gitVersion"])
         return tuple(int(number) for number in found.removeprefix("v").split("-")[0].split("."))
     return (1, 36, 2)
+
+
+def test_a_body_of_a_built_in_kind_may_omit_kind_and_version_W_36(partner: Partner, namespace: str) -> None:
+    if isinstance(partner, InProcess):
+        pytest.skip("it is about the bodies of requests")
+    assert isinstance(partner, OverHttp)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    body = {"metadata": {"name": "a"}, "data": {"a": "b"}}
+
+    made = partner.send("POST", path, body)
+    assert (made.status, made.body["kind"], made.body["apiVersion"]) == (201, "ConfigMap", "v1")
+    assert partner.send("PUT", f"{path}/a", {**body, "kind": "ConfigMap"}).status == 200
+    assert partner.send("POST", path, {**body, "kind": "Secret"}).status == 400
+    assert (
+        partner.send("POST", f"/apis/{SAMPLE.api_version}/namespaces/{namespace}/{SAMPLE.plural}", body).status == 400
+    )

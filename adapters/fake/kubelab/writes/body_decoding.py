@@ -49,9 +49,15 @@ def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest)
 
 
 def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
-    """Return `body` if it is an object of this kind and version; raise 400 otherwise."""
+    """Return `body` if it is an object of this kind and version; raise 400 otherwise.
+
+    The typed decoder of a built-in kind fills in `kind` and `apiVersion`, so that clients may omit them.
+    """
     if not isinstance(body, Mapping):
         raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
+    if definition.built_in and not (body.get("kind") and body.get("apiVersion")):
+        named = {"kind": definition.kind_name, "apiVersion": definition.api_version}
+        return require_type(definition, {**body, **{key: body.get(key) or name for key, name in named.items()}})
     if not body.get("kind"):
         raise _unrecognized(definition, body, f"Object 'Kind' is missing in '{_text(body)}'")
     if not body.get("apiVersion"):
