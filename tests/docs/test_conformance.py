@@ -6,9 +6,12 @@ import pytest
 
 from tests.docs.markdown import ROOT
 from tests.docs.tutorial import Tutorial
+from tools.cluster.build import build, is_built
+from tools.cluster.pins import read_pins
 
 pytestmark = pytest.mark.slow
 
+GO = read_pins()["controller-runtime"]
 FILES = (("yaml", "crd.yaml"), ("yaml", "greeting.yaml"), ("yaml", "edited.yaml"), ("python", "greetings.py"))
 
 
@@ -24,9 +27,19 @@ def page(tmp_path: Path) -> Tutorial:
     return tutorial
 
 
-@pytest.mark.parametrize("name", ["operator", "kopf", "box"])
-def test_each_example_runs_and_shows_what_the_page_shows(page: Tutorial, name: str) -> None:
+def shows(page: Tutorial, name: str) -> None:
     shown = page.shell(page.block("sh", name))
 
     for line in page.block("console", name).splitlines():
         assert line in shown
+
+
+@pytest.mark.parametrize("name", ["operator", "kopf", "box"])
+def test_each_example_runs_and_shows_what_the_page_shows(page: Tutorial, name: str) -> None:
+    shows(page, name)
+
+
+@pytest.mark.skipif(not is_built([GO]), reason="not built: python -m tools.cluster build --with controller-runtime")
+def test_the_example_in_go_runs_and_shows_what_the_page_shows(page: Tutorial, tmp_path: Path) -> None:
+    (tmp_path / "controller-runtime").symlink_to(build([GO], print) / "controller-runtime")
+    shows(page, "controller-runtime")

@@ -61,8 +61,9 @@ def answers(url: str, *, authority: str = "", token: str = "") -> bool:
         return False
 
 
-def _at_once() -> bool:
-    return True
+def _examined(site: Site) -> Iterator[Command]:
+    """Start nothing: `conformance controller` starts the program."""
+    yield from ()
 
 
 def _kubernetes(site: Site) -> Iterator[Command]:
@@ -316,11 +317,12 @@ COMPONENTS: Final[Mapping[str, Component]] = {
             (("cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"),),
         ),
         Component("kro", ("kro",), _kro, (("kro", "github.com/kubernetes-sigs/kro", "helm/crds/*.yaml"),)),
+        Component("controller-runtime", ("controller-runtime",), _examined),
     )
 }
 ALWAYS: Final = ("kubernetes", "kwok")
 CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)
 USUAL: Final = ("flux", "argo", "snapshots")
 """The components that `make cluster` runs by default; building the others takes long."""
-TESTED: Final = ("flux", "argo", "snapshots", "volsync", "velero", "cert-manager", "kro")
+TESTED: Final = ("flux", "argo", "snapshots", "volsync", "velero", "cert-manager", "kro", "controller-runtime")
 """The components with tests: `make test-cluster` runs the first, and those of the others that are built already."""
