@@ -1,32 +1,49 @@
 """The examiner examined: seeded defects are caught by the clause that they break, and by no other (CONF-2).
 
-`test_operator_examined.py` shows that the correct operator passes. Each defect meets the checks of its clause, and of
-REC-11, which few break. It has to fail a check of its clause, and none of another one.
+`test_operator_examined.py` shows that the correct operator passes. Each defect meets the checks of its own clause and
+of some others. It has to fail a check of its clause, and none of another one.
 """
 
 import json
 import sys
+from collections.abc import Sequence
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 
+from purekube_run.examination.operator_process import OperatorCommand
 from tests.support.commands import run
 from tests.support.seeded_defects import DEFECTS
+from vworkspace_app.examination.clauses import Profile
+from vworkspace_app.examination.run import ExaminationRequest
 
 pytestmark = pytest.mark.slow
 
 AGENT = "--control-plane-url {control_plane} --token-file {token_file} --cluster-id {cluster_id}"
-CONTROL = "REC-11"
-"""A clause that few defects break: each run shows that it still passes."""
+OTHERS = 3
+"""How many further clauses each defect meets."""
 
 
-def verdicts(name: str, clauses: list[str], folder: Path) -> dict[str, set[str]]:
+def beside() -> Sequence[str]:
+    """The clauses whose checks run beside each other, so that further ones cost little."""
+    checks = ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks
+    return sorted({check.clause for check in checks} - {check.clause for check in checks if check.alone})
+
+
+def met_by(number: int) -> Sequence[str]:
+    """The clauses that a defect meets: its own, and some of the others in turn."""
+    defect = list(DEFECTS.values())[number]
+    return [defect.clause, *islice(cycle(beside()), OTHERS * number, OTHERS * (number + 1))]
+
+
+def verdicts(name: str, clauses: Sequence[str], folder: Path, patience: str) -> dict[str, set[str]]:
     """The verdicts of the checks of some clauses on the operator with a defect."""
     report = folder / "report.json"
     command = f"{sys.executable} -m tests.support.seeded_defects {name} run --kubeconfig {{kubeconfig}} {AGENT}"
     words = [word for clause in clauses for word in ("--clause", clause)]
     ended = run(
-        "conformance", "operator", "--operator", command, "--profile", "full", "--timeout", "8s", *words,
+        "conformance", "operator", "--operator", command, "--profile", "full", "--timeout", patience, *words,
         "--report", report, cold=True, PYTHONPATH=str(Path(__file__).parents[2]), PYTHONWARNINGS="default",
     )  # fmt: skip
     assert report.exists(), ended.err
@@ -36,15 +53,19 @@ def verdicts(name: str, clauses: list[str], folder: Path) -> dict[str, set[str]]
     return found
 
 
-def test_there_are_forty_defects_and_more() -> None:
+def test_there_are_forty_defects_and_more_which_together_meet_the_clauses() -> None:
     assert len(DEFECTS) >= 40
+    assert {clause for number in range(len(DEFECTS)) for clause in met_by(number)} >= set(beside())
 
 
 @pytest.mark.seeded
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_seeded_defect_is_caught_by_the_clause_that_it_breaks(name: str, tmp_path: Path) -> None:
-    seeded = DEFECTS[name]
-    found = verdicts(name, [seeded.clause, CONTROL], tmp_path)
-
-    assert "FAIL" in found[seeded.clause], f"{name} passes {seeded.clause}: {found}"
-    assert {clause for clause, ends in found.items() if "FAIL" in ends} <= {seeded.clause, *seeded.also}
+    """On a machine that is too slow for the first patience the second one counts."""
+    seeded, clauses = DEFECTS[name], met_by(list(DEFECTS).index(name))
+    for patience in ("15s", "60s"):
+        found = verdicts(name, clauses, tmp_path, patience)
+        failed = {clause for clause, ends in found.items() if "FAIL" in ends}
+        if {seeded.clause} <= failed <= {seeded.clause, *seeded.also}:
+            return
+    pytest.fail(f"{name} breaks {seeded.clause}; failed: {sorted(failed)} of {found}")

@@ -33,7 +33,7 @@ def test_an_operator_of_this_api_gets_the_verdicts_that_reading_predicts(tmp_pat
     report = tmp_path / "report.json"
     words = [word for name in PREDICTED for word in ("--clause", name)]
     ended = run(
-        "conformance", "operator", "--operator", f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", "--timeout", "10s",
+        "conformance", "operator", "--operator", f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", "--timeout", "30s",
         *words, "--report", report, cold=True, PYTHONWARNINGS="default",
     )  # fmt: skip
 

@@ -46,9 +46,10 @@ from vworkspace_core.instances import (
     release_state,
     retry,
 )
+from vworkspace_core.instances.blocking_reasons import BlockingReason
 from vworkspace_core.jobs import awaiting_status, plan, result, scope
 from vworkspace_core.operations import identity, lifecycle, preconditions
-from vworkspace_odoo import HttpControlPlane
+from vworkspace_odoo import HttpControlPlane, failures
 
 Seed = Callable[[], None]
 
@@ -207,7 +208,7 @@ def serves_other_clusters() -> None:
     never(blocking_reasons._wrong_cluster)
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- conditions and Events -------------------------------------------------------------------------------------------
 
 
 @defect("REC-7")
@@ -270,7 +271,7 @@ def keeps_a_conflict_to_itself() -> None:
     replace(former, changed)
 
 
-@defect("RUN-5")
+@defect("RUN-5", "REC-1")
 def posts_no_events() -> None:
     answered(lambda r: r.verb in (KubeVerb.CREATE, KubeVerb.PATCH) and r.kind == EVENT)
 
@@ -284,6 +285,23 @@ def ignores_a_missing_right() -> None:
             failure = attrs.evolve(failure, error=Conflict("busy", ()))
             return attrs.evolve(former(failure, **options), message="busy")
         return former(failure, **options)
+
+    replace(former, changed)
+
+
+@defect("REC-13")
+def hides_why_a_write_failed() -> None:
+    former = blocking_reasons._retried
+    replace(former, lambda failure, _, *more: former(failure, "something went wrong", *more))
+
+
+@defect("REC-13")
+def waits_for_an_invalid_write_to_succeed() -> None:
+    former = blocking_reasons.meaning
+
+    def changed(failure: Any, **options: Any) -> Any:
+        decided = former(failure, **options)
+        return attrs.evolve(decided, stalled=False) if isinstance(decided, BlockingReason) else decided
 
     replace(former, changed)
 
@@ -522,6 +540,11 @@ def answers_a_replay_as_new() -> None:
 def applies_expired_jobs() -> None:
     former = plan.SlotHolder
     replace(former, lambda task, key, generation, expired, intent: former(task, key, generation, False, intent))
+
+
+@defect("PULL-12")
+def goes_by_its_own_clock() -> None:
+    never(failures.server_time)
 
 
 @defect("PULL-4")

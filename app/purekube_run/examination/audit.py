@@ -14,8 +14,8 @@ from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 
 _APPLY: Final = "application/apply-patch"
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_ASKING: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
-"""Groups whose objects are questions: to create one changes nothing."""
+_REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
+"""Groups of reviews, which are created and change nothing."""
 
 
 @attrs.define(eq=False)
@@ -48,8 +48,8 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """True if the request may change an object: it is a write, no dry run, and no question such as a review."""
-        return self.method not in ("GET", "HEAD") and not self.query.get("dryRun") and self.path.group not in _ASKING
+        """True if the request may change an object: it is a write, and neither a dry run nor a review."""
+        return self.method not in ("GET", "HEAD") and not self.query.get("dryRun") and self.path.group not in _REVIEWS
 
     @property
     def succeeded(self) -> bool:
@@ -138,7 +138,7 @@ class Audit:
             _decoded(body, content_type),
         )
         self.calls.append(call)
-        self._tell()
+        self._notify()
         return call
 
     def answered(self, call: Call | None, status: int, body: bytes) -> None:
@@ -146,7 +146,7 @@ class Audit:
         if call is not None:
             call.status = status
             call.answer = _decoded(body, "application/json") if call.writes else None
-            self._tell()
+            self._notify()
 
     def where(self, test: Where, since: int = 0) -> Iterator[Call]:
         """Yield the requests after number `since` that pass the test."""
@@ -164,7 +164,7 @@ class Audit:
             return call
         return None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = anyio.Event()
 

@@ -1,16 +1,16 @@
 """One run of a check of a controller: the kind's sample object, and what the controller did for it."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Self
 
-import anyio
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube_run.examination.audit import Call
-from purekube_run.examination.examination import HUMAN, Case, Examination, shown
-from purekube_run.examination.verdicts import Broken, Check, NotTried
+from purekube_run.examination.examination import HUMAN, Case, Examination
+from purekube_run.examination.objects import is_owned_by, shown
+from purekube_run.examination.verdicts import Check, NotTried
 
 NEEDS: Final[Mapping[str, str]] = {
     "edited": "--edited, the sample after an edit of its spec",
@@ -18,8 +18,8 @@ NEEDS: Final[Mapping[str, str]] = {
 }
 """The things that checks may need, in the words of the list."""
 
-APART: Final = frozenset({"events", "leases"})
-"""Plurals of objects whose writes are not part of the work."""
+_NO_WORK: Final = frozenset({"events", "leases"})
+"""Plurals of objects that are no part of a controller's work."""
 
 
 @attrs.frozen
@@ -76,13 +76,29 @@ class ControllerCase(Case):
         await self.settled()
         return await self.live()
 
-    async def worked(self) -> None:
-        """Wait for the first write of the controller. Raises NotTried, as `progress` judges this."""
+    async def worked(self, since: int | None = None) -> None:
+        """Wait for a write of the controller. Raises NotTried, as `progress` judges this."""
 
         async def wrote() -> bool:
-            return bool(self.work())
+            return bool(self.work(since))
 
-        await self.first("a write of the controller", wrote)
+        await self.required("a write of the controller", wrote)
+
+    def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
+        """Return the test whether the controller has written anything since a request, also an Event."""
+
+        async def look() -> bool:
+            return bool(self.work(since) or self.calls(lambda call: call.writes, since))
+
+        return look
+
+    async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
+        """Wait for a write of the controller. Raises Broken."""
+
+        async def wrote() -> bool:
+            return bool(self.work(since))
+
+        await self.until(what, wrote, seconds)
 
     async def live(self) -> Manifest:
         """Return the object. Raises NotTried if it is gone."""
@@ -98,51 +114,57 @@ class ControllerCase(Case):
 
     # --- the work ----------------------------------------------------------------------------------------------------
 
-    def work(self, since: int | None = None) -> list[Call]:
-        """Return the controller's accepted writes about the object or in its namespace, without Events and Leases."""
-        number = self.since if since is None else since
-        return [call for call in self.audit.where(self.is_work, number) if call.succeeded]
-
-    def tries(self, since: int | None = None) -> list[Call]:
-        """Return the same with the writes that were refused."""
+    def writes(self, since: int | None = None) -> list[Call]:
+        """Return the controller's writes of the object and in its namespace, without Events and Leases."""
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
+    def work(self, since: int | None = None) -> list[Call]:
+        """Return those of the writes that the API server accepted."""
+        return [call for call in self.writes(since) if call.succeeded]
+
     def is_work(self, call: Call) -> bool:
-        """Return whether a request is a write about the object or in its namespace, and no Event or Lease."""
-        if not call.writes or call.path.plural in APART:
+        """Return whether a request is a write of the object or in its namespace, and no Event or Lease."""
+        if not call.writes or call.path.plural in _NO_WORK:
             return False
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
-    def made(self, since: int | None = None) -> list[Call]:
-        """Return the writes by which the controller made an object."""
-        return [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
+    def made(self, since: int | None = None) -> Mapping[ObjectRef, Call]:
+        """Return the children that the controller created, each with the last request that did."""
+        calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
+        return {ref_of_call(call): call for call in calls}
 
-    def made_refs(self) -> Mapping[ObjectRef, Call]:
-        """Return what the controller made."""
-        return {ref_of_call(call): call for call in self.made()}
+    async def children(self) -> Mapping[ObjectRef, Call]:
+        """Create the sample unless it is there, and return its children. Raises NotTried if it gets none."""
+        if not self.uid:
+            await self.managed()
+        if not self.made():
+            raise NotTried("the controller makes no children")
+        return self.made()
 
-    async def settled(self, seconds: float | None = None) -> int:
-        """Wait until the controller writes no more; return the number of the last request. Raises Broken."""
-        rest = self.quiet if seconds is None else seconds
-        with anyio.move_on_after(3 * self.patience + rest):
-            while True:
-                number, before = self.audit.number, len(self.tries())
-                await anyio.sleep(rest)
-                if len(self.tries()) == before:
-                    return number
-        raise Broken(f"still writing after {3 * self.patience:g} s", *self.tries()[-3:])
+    async def owned_child(self) -> ObjectRef:
+        """Return a child that has an owner reference to the object. Raises NotTried if there is none."""
+        for ref in await self.children():
+            live = await self.get(ref)
+            if live is not None and is_owned_by(live, self.uid):
+                return ref
+        raise NotTried("the controller makes no children with an owner reference")
 
-    async def gone(self, what: str) -> None:
-        """Wait until the object is gone. Raises Broken."""
+    async def absent(self, ref: ObjectRef) -> None:
+        """Wait until a child is gone. Raises NotTried, as `children_go` judges this."""
 
         async def look() -> bool:
-            return await self.get(self.ref) is None
+            return await self.get(ref) is None
 
-        await self.until(what, look)
+        await self.required(f"the end of {ref}", look)
 
-    async def told(self) -> list[str]:
+    async def removed(self) -> None:
+        """Delete the object and wait until it is gone. Raises Broken."""
+        await self.delete(self.ref)
+        await self.gone(self.ref, "the end of the deleted object")
+
+    async def evidence_now(self) -> list[str]:
         """Return the object as it is, and the controller's last requests."""
-        return [shown(await self.get(self.ref)), *map(str, self.tries()[-2:])]
+        return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 
 def ref_of_call(call: Call) -> ObjectRef:

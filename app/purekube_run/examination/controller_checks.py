@@ -4,23 +4,29 @@ A controller's children are the objects that it created, as its requests show.
 """
 
 import copy
-import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import anyio
 
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube_run.examination.audit import Call
-from purekube_run.examination.controller_case import ControllerCase, ref_of_call
-from purekube_run.examination.examination import HUMAN, conditions_of, is_owned_by, shown
+from purekube_run.examination.controller_case import ControllerCase
+from purekube_run.examination.examination import HUMAN
+from purekube_run.examination.objects import (
+    FOREIGN_CONDITION,
+    conditions_of,
+    holds_form,
+    holds_times,
+    is_owned_by,
+    observed_generation,
+    shown,
+)
 from purekube_run.examination.verdicts import Broken, Catalogue, NotTried, holds
 
-_CAMEL: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-_POSITIVE: Final = ("Ready", "Available", "Succeeded", "Healthy", "Synced")
-"""Types of conditions by which objects usually tell that all is well."""
+_SUMMARIES: Final = ("Ready", "Available", "Succeeded", "Healthy", "Synced")
+"""The usual types of the condition that sums up the others."""
 
 CHECKS: Final[Catalogue[ControllerCase]] = Catalogue()
 """The checks for controllers of every kind."""
@@ -30,73 +36,51 @@ check = CHECKS.check
 # --- progress and idempotency ----------------------------------------------------------------------------------------
 
 
-@check("progress", "a new object causes something: a child, a status, a finalizer")
+@check("progress", "a new object causes a write: of a child, a status, a finalizer")
 async def progress(c: ControllerCase) -> None:
     await c.create()
-
-    async def wrote() -> bool:
-        return bool(c.work())
-
-    await c.until("a write of the controller", wrote)
+    await c.works("a write of the controller")
 
 
-@check("progress", "an object that came while the controller was down is worked on", alone=True)
+@check("progress", "an object that was created while the controller was down is worked on", alone=True)
 async def down(c: ControllerCase) -> None:
     c.examination.operator.kill()
     await c.create()
     await c.examination.start()
-
-    async def wrote() -> bool:
-        return bool(c.work())
-
-    await c.until("a write about an object made while it was down", wrote)
+    await c.works("a write about an object that was created while it was down")
 
 
-@check("idempotency", "a child that somebody deleted comes again")
+@check("idempotency", "a deleted child is created again")
 async def deleted_child(c: ControllerCase) -> None:
-    await c.managed()
-    ref = await _owned_child(c)
+    ref = await c.owned_child()
     number = c.audit.number
     former = get_path(await c.get(ref) or {}, "metadata", "uid")
     await c.delete(ref)
 
     async def again() -> bool:
-        live = await c.get(ref)
-        uid = get_path(live or {}, "metadata", "uid")
+        uid = get_path(await c.get(ref) or {}, "metadata", "uid")
         return uid not in (None, former) or bool(c.made(number))
 
     await c.until(f"another {ref}", again)
 
 
-@check("idempotency", "equal children: the same object twice makes as many children of the same form")
+@check("idempotency", "the same object, created again, has as many children of the same kinds")
 async def same_twice(c: ControllerCase) -> None:
-    await c.managed()
-    first = sorted(ref.kind.plural for ref in c.made_refs())
-    if not first:
-        raise NotTried("the controller makes no children")
-    number = c.audit.number
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
-    for ref in c.made_refs():
+    children = await c.children()
+    await c.removed()
+    for ref in children:
         await c.delete(ref)
+        await c.absent(ref)
+    number = c.audit.number
     await c.create()
-    await c.first("a child of the second object", lambda: _value(c.made(number)))
+    await c.worked(number)
     await c.settled()
-    second = sorted({ref_of_call(call): call for call in c.made(number)}, key=str)
-    plurals = sorted(ref.kind.plural for ref in second)
-    holds(plurals == first, f"first {first}, then {plurals}")
+    first, second = _plurals(children), _plurals(c.made(number))
+    holds(first == second, f"first {first}, then {second}")
 
 
-async def _value(value: Any) -> Any:
-    return value
-
-
-async def _owned_child(c: ControllerCase) -> ObjectRef:
-    for ref in c.made_refs():
-        live = await c.get(ref)
-        if live is not None and is_owned_by(live, c.uid):
-            return ref
-    raise NotTried("the controller makes no children with an owner reference")
+def _plurals(refs: Mapping[ObjectRef, Call]) -> list[str]:
+    return sorted(ref.kind.plural for ref in refs)
 
 
 # --- silence ---------------------------------------------------------------------------------------------------------
@@ -117,7 +101,7 @@ async def touched(c: ControllerCase) -> None:
         await c.edit(c.ref, {"metadata": {"annotations": {"example.com/touched": str(turn)}}})
         await anyio.sleep(c.quiet / 3)
     await anyio.sleep(c.quiet / 2)
-    wrote = [call for call in c.tries(number) if not _is_bookkeeping(call)]
+    wrote = [call for call in c.writes(number) if not _is_bookkeeping(call)]
     holds(not wrote, f"{len(wrote)} writes after nothing that matters had changed", *wrote[:3])
 
 
@@ -134,56 +118,46 @@ async def restart(c: ControllerCase) -> None:
     number = c.audit.number
     await c.examination.restart()
     await anyio.sleep(c.quiet)
-    wrote = c.tries(number)
+    wrote = c.writes(number)
     holds(not wrote, f"{len(wrote)} writes after a restart", *wrote[:3])
 
 
 # --- generation and conditions ---------------------------------------------------------------------------------------
 
 
-@check("generation", "the status tells which generation it is of", needs=["status"])
-async def observed_generation(c: ControllerCase) -> None:
+@check("generation", "the status names the generation that it was made from", needs=["status"])
+async def generation(c: ControllerCase) -> None:
     live = await c.managed()
-    holds(_observed(live), "neither status nor a condition has observedGeneration", shown(live))
+    holds(observed_generation(live), "neither status nor a condition has observedGeneration", shown(live))
 
 
 @check("generation", "after an edit observedGeneration follows, and does not go back", needs=["status", "edited"])
 async def generation_follows(c: ControllerCase) -> None:
-    live = await c.managed()
-    if not _observed(live):
+    if not observed_generation(await c.managed()):
         raise NotTried("its status has no observedGeneration")
     generation = await c.edit_spec()
 
     async def follows() -> bool:
-        return _observed(await c.live()) == generation
+        return observed_generation(await c.live()) == generation
 
     await c.until(f"observedGeneration {generation}", follows)
-    seen = [_observed(call.answer) for call in c.work() if call.concerns(c.ref) and _observed(call.answer or {})]
+    numbers = [observed_generation(call.answer) for call in c.work() if call.concerns(c.ref)]
+    seen = [number for number in numbers if number]
     holds(seen == sorted(seen), f"observedGeneration went {seen}")
 
 
-@check("generation", "an edit of the spec reaches the children", needs=["edited"])
+@check("generation", "an edit of the spec causes a write", needs=["edited"])
 async def edit(c: ControllerCase) -> None:
     await c.managed()
     number = c.audit.number
     await c.edit_spec()
-
-    async def wrote() -> bool:
-        return bool(c.work(number))
-
-    await c.until("a write after an edit of the spec", wrote)
-
-
-def _observed(live: Manifest) -> int:
-    numbers = [get_path(live, "status", "observedGeneration")]
-    numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
-    return max((number for number in numbers if isinstance(number, int)), default=0)
+    await c.works("a write after an edit of the spec", number)
 
 
 async def _conditions(c: ControllerCase) -> Mapping[str, Mapping[str, Any]]:
     conditions = conditions_of(await c.managed())
     if not conditions:
-        raise Broken("the status has no conditions", *await c.told())
+        raise Broken("the status has no conditions", *await c.evidence_now())
     return conditions
 
 
@@ -193,11 +167,7 @@ async def _conditions(c: ControllerCase) -> Mapping[str, Mapping[str, Any]]:
     needs=["status"],
 )
 async def form(c: ControllerCase) -> None:
-    for kind, entry in (await _conditions(c)).items():
-        holds(entry.get("status") in ("True", "False", "Unknown"), f"{kind}: status {entry.get('status')!r}")
-        holds(_CAMEL.fullmatch(str(entry.get("reason") or "")), f"{kind}: reason {entry.get('reason')!r}")
-        missing = {"message", "lastTransitionTime"} - entry.keys()
-        holds(not missing, f"{kind} has no {', '.join(sorted(missing))}")
+    holds_form(await _conditions(c))
 
 
 @check(
@@ -205,42 +175,29 @@ async def form(c: ControllerCase) -> None:
 )
 async def transition_time(c: ControllerCase) -> None:
     await _conditions(c)
-    await anyio.sleep(1.1)
+    await anyio.sleep(1.1)  # the times have whole seconds
     await c.edit_spec()
     await c.settled()
-    states = [(call, conditions_of(call.answer)) for call in c.work() if call.concerns(c.ref) and call.answer]
-    if len(states) < 2:
-        raise NotTried("its stimulus did not come about: two writes of the status")
-    for (_, before), (call, after) in pairwise(states):
-        for kind, now in after.items():
-            then = before.get(kind)
-            if then and then.get("status") == now.get("status"):
-                times = then.get("lastTransitionTime"), now.get("lastTransitionTime")
-                holds(times[0] == times[1], f"{kind} stayed {now['status']} while its time went {times}", call)
+    holds_times([call for call in c.work() if call.concerns(c.ref)])
 
 
 @check("conditions", "there is a condition that sums up", needs=["status"])
 async def summary(c: ControllerCase) -> None:
     conditions = await _conditions(c)
-    holds(set(_POSITIVE) & conditions.keys(), f"none of {', '.join(_POSITIVE)} is among {', '.join(conditions)}")
+    holds(set(_SUMMARIES) & conditions.keys(), f"none of {', '.join(_SUMMARIES)} is among {', '.join(conditions)}")
 
 
 @check("conditions", "a condition of another writer stays", needs=["status", "edited"])
 async def foreign_condition(c: ControllerCase) -> None:
     await _conditions(c)
-    entry = {
-        "type": "example.com/Audited", "status": "True", "reason": "Audited", "message": "by a person",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
-    live = await c.live()
-    status = {"conditions": [*get_path(live, "status", "conditions"), entry]}
+    status = {"conditions": [*get_path(await c.live(), "status", "conditions"), FOREIGN_CONDITION]}
     try:
         await c.edit(c.ref, {"status": status}, "status")
     except OperatorError as error:
         raise NotTried(f"the schema has no room for another condition: {error.message}") from error
     await c.edit_spec()
     await c.settled()
-    holds("example.com/Audited" in conditions_of(await c.live()), "the condition of another writer is gone")
+    holds(FOREIGN_CONDITION["type"] in conditions_of(await c.live()), "the condition of another writer is gone")
 
 
 # --- ownership -------------------------------------------------------------------------------------------------------
@@ -248,10 +205,7 @@ async def foreign_condition(c: ControllerCase) -> None:
 
 @check("ownership", "children have an owner reference to their object, with its uid")
 async def owners(c: ControllerCase) -> None:
-    await c.managed()
-    if not c.made_refs():
-        raise NotTried("the controller makes no children")
-    for ref, call in c.made_refs().items():
+    for ref, call in (await c.children()).items():
         live = await c.get(ref)
         if live is not None and ref.namespace == c.ref.namespace:
             holds(is_owned_by(live, c.uid), f"{ref} has no owner reference with the uid of its object", call)
@@ -267,123 +221,105 @@ async def managers(c: ControllerCase) -> None:
 
 @check("ownership", "labels and annotations of others on a child stay", needs=["edited"])
 async def foreign_metadata(c: ControllerCase) -> None:
-    await c.managed()
-    ref = await _owned_child(c)
-    note = {"metadata": {"annotations": {"example.com/note": "mine"}, "labels": {"example.com/team": "ours"}}}
-    await c.edit(ref, note)
+    ref = await c.owned_child()
+    marks = {"annotations": {"example.com/note": "mine"}, "labels": {"example.com/team": "ours"}}
+    await c.edit(ref, {"metadata": marks})
     await c.edit_spec()
     await c.settled()
     live = await c.get(ref) or {}
-    held = (
+    values = (
         get_path(live, "metadata", "annotations", "example.com/note"),
         get_path(live, "metadata", "labels", "example.com/team"),
     )
-    holds(held == ("mine", "ours"), f"annotation and label of a person on {ref} are now {held}")
+    holds(values == ("mine", "ours"), f"annotation and label of a person on {ref} are now {values}")
 
 
-@check("ownership", "an object of somebody else under a child's name is not overwritten")
+@check("ownership", "an unrelated object that has a child's name is not overwritten")
 async def foreign_child(c: ControllerCase) -> None:
-    await c.managed()
-    ref = await _owned_child(c)
+    ref = await c.owned_child()
     theirs = copy.deepcopy(dict(await c.get(ref) or {}))
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
-    await c.first("the child goes", lambda: _absent(c, ref), c.patience) if await c.get(ref) else None
-    theirs["metadata"] = {
-        "name": ref.name,
-        "namespace": ref.namespace,
-        "annotations": {"example.com/owner": "somebody"},
-    }
-    theirs.pop("status", None)
+    await c.removed()
+    await c.absent(ref)
+    meta = {"name": ref.name, "namespace": ref.namespace, "annotations": {"example.com/owner": "another team"}}
+    theirs = {key: value for key, value in theirs.items() if key != "status"} | {"metadata": meta}
     made = await c.api.create(theirs, kind=ref.kind, field_manager=HUMAN)
     number = c.audit.number
     await c.create()
+    await c.required("a write about the object, or an Event", c.acted(number))
     await anyio.sleep(c.quiet)
     live = await c.get(ref) or {}
     same = get_path(live, "metadata", "uid") == get_path(made, "metadata", "uid")
     taken = [call for call in c.work(number) if call.concerns(ref)]
-    holds(same and not is_owned_by(live, c.uid), f"{ref} of somebody else was taken over", *taken)
-
-
-async def _absent(c: ControllerCase, ref: ObjectRef) -> bool:
-    return await c.get(ref) is None
+    holds(same and not is_owned_by(live, c.uid), f"{ref}, which was made by others, was taken over", *taken)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------
 
 
-@check("finalizers", "finalizers have a name with a domain, and others' finalizers stay")
-async def finalizers(c: ControllerCase) -> None:
-    live = await c.managed()
-    names: Any = get_path(live, "metadata", "finalizers") or []
+async def _finalizers(c: ControllerCase) -> list[str]:
+    """Return the finalizers of a managed object. Raises NotTried if it has none."""
+    names: Any = get_path(await c.managed(), "metadata", "finalizers") or []
     if not names:
         raise NotTried("the controller uses no finalizer")
+    return list(names)
+
+
+@check("finalizers", "finalizers have a name with a domain, and others' finalizers stay")
+async def finalizers(c: ControllerCase) -> None:
+    names = await _finalizers(c)
     holds(all("/" in name for name in names), f"a finalizer without a domain: {names}")
     await c.edit(c.ref, {"metadata": {"finalizers": [*names, "example.com/hold"]}})
     await c.delete(c.ref)
     await anyio.sleep(c.quiet)
-    held = await c.get(c.ref)
-    kept: Any = get_path(held or {}, "metadata", "finalizers") or []
-    if held is not None:
-        await c.edit(c.ref, {"metadata": {"finalizers": [name for name in kept if name != "example.com/hold"]}})
-    holds(held is not None and "example.com/hold" in kept, "the finalizer of somebody else was removed")
+    live = await c.get(c.ref)
+    left: Any = get_path(live or {}, "metadata", "finalizers") or []
+    if live is not None:
+        await c.edit(c.ref, {"metadata": {"finalizers": [name for name in left if name != "example.com/hold"]}})
+    holds("example.com/hold" in left, "the finalizer of another writer was removed")
 
 
 @check("finalizers", "the finalizer is there before the first child")
 async def finalizer_first(c: ControllerCase) -> None:
-    live = await c.managed()
-    if not get_path(live, "metadata", "finalizers"):
-        raise NotTried("the controller uses no finalizer")
-    with_one = [
+    await _finalizers(c)
+    children = list((await c.children()).values())
+    protected = [
         call for call in c.work() if call.concerns(c.ref) and get_path(call.answer or {}, "metadata", "finalizers")
     ]
-    made = c.made()
-    if not made:
-        raise NotTried("the controller makes no children")
-    holds(with_one and with_one[0].number < made[0].number, "a child came before the finalizer", *with_one[:1], made[0])
+    early = not protected or protected[0].number > children[0].number
+    holds(not early, "a child came before the finalizer", *protected[:1], children[0])
 
 
 @check("deletion", "a deleted object goes")
 async def deletion(c: ControllerCase) -> None:
     await c.managed()
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
+    await c.removed()
 
 
 @check("deletion", "what was made for an object goes with it")
 async def children_go(c: ControllerCase) -> None:
-    await c.managed()
-    refs = list(c.made_refs())
-    if not refs:
-        raise NotTried("the controller makes no children")
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
-    for ref in refs:
-
-        async def absent(ref: ObjectRef = ref) -> bool:
-            return await c.get(ref) is None
-
-        await c.until(f"{ref} goes with its object", absent)
+    children = await c.children()
+    await c.removed()
+    for ref in children:
+        await c.gone(ref, f"the end of {ref} with its object")
 
 
 @check("deletion", "an object that is deleted while it is being made goes, with everything")
 async def early_deletion(c: ControllerCase) -> None:
     await c.create()
     await c.worked()
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
+    await c.removed()
     await c.settled()
-    left = [ref for ref in c.made_refs() if await c.get(ref) is not None]
+    left = [ref for ref in c.made() if await c.get(ref) is not None]
     holds(not left, f"left: {', '.join(map(str, left))}")
 
 
-@check("deletion", "nothing is made for an object that was deleted while the controller was down", alone=True)
+@check("deletion", "an object that is deleted while the controller is down goes", alone=True)
 async def deleted_while_down(c: ControllerCase) -> None:
     await c.managed()
     c.examination.operator.kill()
     await c.delete(c.ref)
     await c.examination.start()
-    await c.gone("an object deleted while it was down")
+    await c.gone(c.ref, "the end of an object that was deleted while it was down")
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -392,8 +328,8 @@ async def deleted_while_down(c: ControllerCase) -> None:
 @check("crash", "killed before or after each of its writes, it ends where it would have ended", alone=True)
 async def crashes(c: ControllerCase) -> None:
     await c.managed()
-    expected = sorted(ref.kind.plural for ref in c.made_refs())
-    points = list(dict.fromkeys((call.verb, call.path.plural, call.path.subresource) for call in c.work()))
+    expected = _plurals(c.made())
+    points = dict.fromkeys((call.verb, call.path.plural, call.path.subresource) for call in c.work())
     for point in points:
         for after in (False, True):
             await _killed_at(c, point, after, expected)
@@ -401,26 +337,22 @@ async def crashes(c: ControllerCase) -> None:
 
 async def _killed_at(c: ControllerCase, point: tuple[str, str, str], after: bool, expected: Sequence[str]) -> None:
     verb, plural, subresource = point
-    where = "after" if after else "before"
-    text = f"killed {where} {verb} {plural}{'/' * bool(subresource)}{subresource}"
-    await c.delete(c.ref)
-    await c.gone("the deleted object goes")
-    for ref in c.made_refs():
-        await c.first("the children go", lambda ref=ref: _absent(c, ref))  # type: ignore[misc]
+    text = f"killed {'after' if after else 'before'} {verb} {plural}{'/' * bool(subresource)}{subresource}"
+    await c.removed()
+    for ref in c.made():
+        await c.absent(ref)
     number = c.audit.number
 
     def matches(call: Call) -> bool:
-        same = (call.verb, call.path.plural, call.path.subresource) == point
-        return same and call.writes and (call.concerns(c.ref) or call.path.namespace == c.namespace)
+        return c.is_work(call) and (call.verb, call.path.plural, call.path.subresource) == point
 
     with c.proxy.fault(text, matches, kill=True, after=after, times=1) as fault:
         await c.create()
-        await c.first(f"a write {verb} {plural}", lambda: _value(fault.hits))
+        await c.met(fault, f"a write {verb} {plural}")
     await c.examination.start()
 
     async def there() -> list[str]:
-        made = {ref_of_call(call): call for call in c.made(number)}
-        return sorted([ref.kind.plural for ref in made if await c.get(ref) is not None])
+        return sorted([ref.kind.plural for ref in c.made(number) if await c.get(ref) is not None])
 
     async def complete() -> bool:
         return await there() == list(expected)
@@ -433,55 +365,53 @@ async def _killed_at(c: ControllerCase, point: tuple[str, str, str], after: bool
 
 @check("staleness", "while its cache is stale the controller makes nothing twice", alone=True, needs=["edited"])
 async def stale(c: ControllerCase) -> None:
-    await c.managed()
-    plurals = {ref.kind.plural for ref in c.made_refs()}
-    if not plurals:
-        raise NotTried("the controller makes no children")
-    held = c.proxy.events_held
-    number = c.audit.number
+    plurals = set(_plurals(await c.children()))
+    before, number = c.proxy.events_held, c.audit.number
     with c.proxy.watches_held(lambda call: call.path.plural in plurals):
         await c.edit_spec()
-        await c.first("a write after an edit", lambda: _value(c.work(number)))
+        await c.worked(number)
         await anyio.sleep(c.quiet)
     again = c.made(number)
-    c.evidence.append(f"{c.proxy.events_held - held} events were held back")
+    if c.proxy.events_held == before:
+        raise NotTried("its stimulus did not come about: an event of a watch of its children")
+    c.evidence.append(f"{c.proxy.events_held - before} watches were held back")
     await c.settled()
-    kinds = [call.path.plural for call in again]
-    holds(len(kinds) == len(set(kinds)), "objects were made twice from a stale cache", *again)
+    kinds = _plurals(again)
+    holds(len(kinds) == len(set(kinds)), "objects were made twice from a stale cache", *again.values())
 
 
 @check("staleness", "an edit while the watches are cut is seen", alone=True, needs=["edited"])
 async def cut(c: ControllerCase) -> None:
     await c.managed()
-    cut = c.proxy.cut_watches(lambda call: True)
-    if not cut:
+    if not c.proxy.cut_watches(lambda call: True):
         raise NotTried("its stimulus did not come about: there was no watch to cut")
     number = c.audit.number
     await c.edit_spec()
-    await c.until("a write after an edit while the watches were cut", lambda: _value(c.work(number)))
+    await c.works("a write after an edit while the watches were cut", number)
 
 
-@check("retries", "refused writes are repeated with pauses that grow, and succeed in the end")
+@check("retries", "refused writes are tried again with growing pauses, and succeed in the end")
 async def retries(c: ControllerCase) -> None:
-    where = c.is_work
-    with c.proxy.fault("500 for every write", where, status=500) as fault:
+    with c.proxy.fault("500 for every write", c.is_work, status=500) as fault:
         await c.create()
-        await c.first("two tries", lambda: _value(len(fault.hits) >= 2))
+
+        async def tried_again() -> bool:
+            return len(fault.hits) >= 2
+
+        await c.required("two tries", tried_again)
         await anyio.sleep(2 * c.quiet)
         tries = len(fault.hits)
-        most = 6 + 6 * c.quiet
-        holds(tries <= most, f"{tries} tries in {2 * c.quiet:g} s", *fault.hits[-2:])
+        holds(tries <= 6 + 6 * c.quiet, f"{tries} tries in {2 * c.quiet:g} s", *fault.hits[-2:])
     number = c.audit.number
-    await c.until("a write after the API server recovered", lambda: _value(c.work(number)), 2 * c.patience)
+    await c.works("a write after the API server recovered", number, 2 * c.patience)
 
 
-@check("retries", "a conflict is answered by reading again, not by giving up")
+@check("retries", "a write that met a conflict is tried again")
 async def conflicts(c: ControllerCase) -> None:
-    where = c.is_work
-    with c.proxy.fault("409 for the first three writes", where, status=409, times=3) as fault:
+    with c.proxy.fault("409 for the first three writes", c.is_work, status=409, times=3) as fault:
         await c.create()
-        await c.first("a write", lambda: _value(fault.hits))
-        await c.until("a write after conflicts", lambda: _value(c.work()), 2 * c.patience)
+        await c.met(fault, "a write")
+        await c.works("a write after conflicts", seconds=2 * c.patience)
 
 
 @check("retries", "the process survives refused reads and writes", alone=True)
@@ -493,5 +423,5 @@ async def survives(c: ControllerCase) -> None:
         await anyio.sleep(c.quiet)
     if not fault.hits:
         raise NotTried("its stimulus did not come about: no request was refused")
-    await c.until("a write after the API server recovered", lambda: _value(c.work()), 3 * c.patience)
+    await c.works("a write after the API server recovered", seconds=3 * c.patience)
     holds(c.examination.operator.number == number and c.examination.operator.status is None, "the process ended")

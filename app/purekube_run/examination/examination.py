@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.http.serving import kubeconfig
 from purekube.apimachinery.errors import NotFound, OperatorError, unwrap_group
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import PatchType, Propagation
 from purekube_http import KubeApiClient, load_config
@@ -61,7 +61,6 @@ class Examination:
     played: Mapping[str, Any] = attrs.field(factory=dict)
     """The parts that the examiner plays for all checks, by name."""
     keep: bool = False
-    server: str = ""
     processes: list[OperatorProcess] = attrs.field(factory=list)
     cleaning: int = 0
     """The number of finished checks whose namespaces are still being removed."""
@@ -125,16 +124,19 @@ class Examination:
     # --- checks ------------------------------------------------------------------------------------------------------
 
     async def run(
-        self, checks: Sequence[Check[C]], case: "Callable[[Examination, Check[C]], C]", tell: Callable[[Finding], None]
+        self,
+        checks: Sequence[Check[C]],
+        case: "Callable[[Examination, Check[C]], C]",
+        on_finding: Callable[[Finding], None],
     ) -> list[Finding]:
-        """Run checks and return their findings in the order of the checks. `tell` is called with each as it comes."""
+        """Run checks and return their findings in the order of the checks; `on_finding` gets each as it comes."""
         findings: dict[Check[C], Finding] = {}
         limit = anyio.Semaphore(_BESIDE)
 
         async def run_one(check: Check[C]) -> None:
             async with limit:
                 findings[check] = await self._finding(check, case)
-                tell(findings[check])
+                on_finding(findings[check])
 
         async with anyio.create_task_group() as group:
             for check in [check for check in checks if not check.alone]:
@@ -283,27 +285,35 @@ class Case:
         """Return the first result of `look` that counts as true. Raises Broken if the operator does not cause it."""
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
-            raise Broken(f"{what}: not within {limit:g} s", *await self.told())
+            raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
         assert result is not None
         return result
 
-    async def first(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
+    async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
         """Return the first result of `look` that counts as true. Raises NotTried: the check itself needs it."""
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
         assert result is not None
         return result
 
-    def met(self, fault: Fault) -> Callable[[], Awaitable[bool]]:
-        """Return the look at whether a fault has met a request."""
+    async def gone(self, ref: ObjectRef, what: str, seconds: float | None = None) -> None:
+        """Wait until an object is gone. Raises Broken if it stays."""
 
-        async def look() -> bool:
+        async def absent() -> bool:
+            return await self.get(ref) is None
+
+        await self.until(what, absent, seconds)
+
+    async def met(self, fault: Fault, what: str) -> None:
+        """Wait until a fault has met a request. Raises NotTried if there is no such request."""
+
+        async def hit() -> bool:
             return bool(fault.hits)
 
-        return look
+        await self.required(what, hit)
 
-    async def told(self) -> list[str]:
-        """Return further evidence for a failure: by default nothing."""
+    async def evidence_now(self) -> list[str]:
+        """Return the evidence for a wait that was in vain: by default none."""
         return []
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -314,19 +324,18 @@ class Case:
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes in the namespace of the check."""
+        """Return the operator's writes in the namespace of the check, refused ones too."""
         return self.calls(lambda call: call.writes, since)
 
-    async def settled(self, seconds: float | None = None) -> int:
-        """Wait until the operator has written nothing in the namespace for a while; return the last request's number.
+    async def settled(self) -> int:
+        """Wait until the operator has written nothing for a while; return the number of the last request.
 
         Raises Broken if it never comes to rest.
         """
-        rest = self.quiet if seconds is None else seconds
-        with anyio.move_on_after(3 * self.patience + rest):
+        with anyio.move_on_after(3 * self.patience + self.quiet):
             while True:
                 number, before = self.audit.number, len(self.writes())
-                await anyio.sleep(rest)
+                await anyio.sleep(self.quiet)
                 if len(self.writes()) == before:
                     return number
         raise Broken(f"still writing after {3 * self.patience:g} s", *self.writes()[-3:])
@@ -375,27 +384,3 @@ async def cluster_for(
             path = Path(folder, "kubeconfig")
             path.write_text(yaml.safe_dump(kubeconfig(url)), encoding="utf-8")
             yield load_config(path), "embedded"
-
-
-def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the conditions of an object by type."""
-    entries: Any = get_path(live or {}, "status", "conditions") or ()
-    return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
-
-
-def shown(live: Manifest | None) -> str:
-    """Return the conditions of an object in one line."""
-    if live is None:
-        return "no object"
-    meta = metadata(live)
-    texts = [
-        f"{name}={entry.get('status')}/{entry.get('reason')}@{entry.get('observedGeneration', '?')}"
-        for name, entry in conditions_of(live).items()
-    ]
-    return f"{meta.get('name')} (generation {meta.get('generation', '-')}): {', '.join(texts) or 'no conditions'}"
-
-
-def is_owned_by(live: Manifest, uid: str) -> bool:
-    """Return whether an object has an owner reference to that uid."""
-    owners: Any = get_path(live, "metadata", "ownerReferences") or ()
-    return any(owner.get("uid") == uid for owner in owners)

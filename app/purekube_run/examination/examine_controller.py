@@ -43,9 +43,9 @@ class ControllerRequest:
 
 
 async def examine_controller_with(
-    request: ControllerRequest, tell: Callable[[Finding], None]
+    request: ControllerRequest, on_finding: Callable[[Finding], None]
 ) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `tell` is called with each as it comes.
+    """Run an examination; return its findings and the server's name. `on_finding` is called with each as it comes.
 
     Raises CommandError if the kind is not served, or the controller does not start.
     """
@@ -67,7 +67,7 @@ async def examine_controller_with(
                 "kinds": {names: each for names, (each, _) in kinds.items()},
             }
             await examination.start()
-            return await examination.run(request.checks, ControllerCase, tell), server
+            return await examination.run(request.checks, ControllerCase, on_finding), server
 
 
 async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
@@ -92,6 +92,6 @@ async def _resources(forwarder: Forwarder, version: str) -> list[Any]:
         answer = await forwarder.open("GET", path, {"accept": "application/json"}, b"")
         document = json.loads(await answer.body())
     except (NoAnswer, ValueError) as error:
-        raise CommandError(f"the API server does not tell its resources: {error}") from error
+        raise CommandError(f"the API server does not list its resources: {error}") from error
     resources: list[Any] = document.get("resources", [])
     return resources

@@ -14,7 +14,8 @@ from purekube.apimachinery.resources import (
     SERVICE_ACCOUNT,
 )
 from purekube_run.examination.audit import Call, Where
-from purekube_run.examination.examination import HUMAN, Case, Examination, conditions_of, is_owned_by, shown
+from purekube_run.examination.examination import HUMAN, Case, Examination
+from purekube_run.examination.objects import conditions_of, is_owned_by, shown
 from purekube_run.examination.verdicts import Catalogue, Check, NotTried
 from vworkspace_app.examination.played import engines_in, flux_in
 from vworkspace_core.api import labels
@@ -117,7 +118,7 @@ class InstanceCase(Case):
 
     async def release(self, name: str = "shop") -> Manifest:
         """Return the HelmRelease of an instance, as soon as there is one. Raises NotTried."""
-        return await self.first("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
+        return await self.required("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
 
     async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
         """Return the HelmRelease once it passes a test. Raises NotTried."""
@@ -126,11 +127,11 @@ class InstanceCase(Case):
             live = await self.get(self.release_ref(name))
             return live if live is not None and test(live) else None
 
-        return await self.first(what, look)
+        return await self.required(what, look)
 
     async def ready(self, ref: ObjectRef) -> Manifest:
         """Return the instance once it is Ready at its generation. Raises NotTried, as REC-1 judges this."""
-        return await self.first("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
+        return await self.required("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
 
     async def is_ready(self, ref: ObjectRef) -> Manifest | None:
         """Return the instance if it is Ready at its generation."""
@@ -154,6 +155,16 @@ class InstanceCase(Case):
         wanted = f"{kind}={status}" + (f"/{' or '.join(reasons)}" if reasons else "")
         return await self.until(f"{wanted} of {ref.name}", look)
 
+    async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
+        """Return the object once the message of a condition has all these words. Raises Broken."""
+
+        async def look() -> Manifest | None:
+            live = await self.get(ref)
+            messages = [str(entry.get("message")) for entry in conditions_of(live).values()]
+            return live if any(all(word in message for word in words) for message in messages) else None
+
+        return await self.until(f"a condition of {ref.name} that names {', '.join(words)}", look)
+
     async def refused_or(self, manifest: Manifest) -> ObjectRef | None:
         """Apply an instance; None if the API server refuses it, by its schema or a webhook."""
         try:
@@ -162,7 +173,7 @@ class InstanceCase(Case):
             self.evidence.append(f"refused by the API server: {error.message}")
             return None
 
-    async def told(self) -> list[str]:
+    async def evidence_now(self) -> list[str]:
         """Return the subjects as they are, and the operator's last requests."""
         lives = [shown(await self.get(ref)) for ref in self._subjects]
         return [*lives, *map(str, self.calls()[-2:])]
@@ -282,7 +293,7 @@ class InstanceCase(Case):
         async def look() -> bool:
             return job.acked_at is not None or job.result is not None
 
-        await self.first(f"an ack of job {job.id} (PULL-1)", look)
+        await self.required(f"an ack of job {job.id} (PULL-1)", look)
 
 
 CHECKS: Final[Catalogue[InstanceCase]] = Catalogue()

@@ -66,8 +66,8 @@ class ExaminationRequest:
         ]
 
 
-async def examine(request: ExaminationRequest, tell: Callable[[Finding], None]) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `tell` is called with each as it comes.
+async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], None]) -> tuple[list[Finding], str]:
+    """Run an examination; return its findings and the server's name. `on_finding` is called with each as it comes.
 
     Raises CommandError if the operator does not start.
     """
@@ -80,7 +80,7 @@ async def examine(request: ExaminationRequest, tell: Callable[[Finding], None]) 
     ):
         await _prepare(examination, request)
         await examination.start()
-        return [*await examination.run(request.checks, InstanceCase, tell), *request.unseen], server
+        return [*await examination.run(request.checks, InstanceCase, on_finding), *request.unseen], server
 
 
 async def _prepare(examination: Examination, request: ExaminationRequest) -> None:

@@ -51,7 +51,7 @@ def examine_operator(
     flux: Annotated[
         Literal["played", "real"], Parameter(help="Whether the examiner plays Flux, or Flux runs in the cluster.")
     ] = "played",
-    cluster_id: Annotated[str, Parameter(help="Id of the cluster that the operator is told.")] = "examined",
+    cluster_id: Annotated[str, Parameter(help="The cluster id that fills in {cluster_id}.")] = "examined",
     timeout: Timeout = "15s",
     keep: Keep = False,
     output: Form = "table",
@@ -108,10 +108,10 @@ def teller(output: str) -> Any:
     """Return the function that shows findings as they come; for JSON on standard error."""
     out = sys.stdout if output == "table" else sys.stderr
 
-    def tell(finding: Finding) -> None:
+    def show(finding: Finding) -> None:
         print(line_of(finding), file=out, flush=True)
 
-    return tell
+    return show
 
 
 def run_examination(work: Callable[[], Awaitable[T]]) -> T:

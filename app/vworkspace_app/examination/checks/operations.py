@@ -1,6 +1,5 @@
 """Checks of Operations: their life, preconditions, conflicts, engines, cancellation and deadlines (OPS)."""
 
-import re
 from typing import Any
 
 import anyio
@@ -10,7 +9,7 @@ from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube_run.examination.audit import Call
-from purekube_run.examination.examination import conditions_of, shown
+from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import holds
 from vworkspace_app.examination.case import CHART, CHECKS, IMAGE, InstanceCase
 from vworkspace_core.api import labels
@@ -30,7 +29,7 @@ def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
 
 async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
     """Return the Job of an Operation, as soon as there is one. Raises NotTried."""
-    jobs = await c.first("a Job of the Operation (OPS-8)", lambda: c.made_for(ref, JOB))
+    jobs = await c.required("a Job of the Operation (OPS-8)", lambda: c.made_for(ref, JOB))
     return jobs[0]
 
 
@@ -43,10 +42,9 @@ async def one_run(c: InstanceCase) -> None:
     jobs = [call for call in c.writes() if call.is_of(JOB) and call.created]
     holds(len(jobs) == 1, f"{len(jobs)} Jobs were made", *jobs)
     holds(jobs[0].verb == "create", "the Job was not made by POST", jobs[0])
-    digits = str(get_path(live, "metadata", "uid")).replace("-", "")[:8]
-    holds(
-        re.search(r"[0-9a-f]{8}$", jobs[0].name), f"the name {jobs[0].name} does not end in digits of the uid {digits}"
-    )
+    uid = str(get_path(live, "metadata", "uid"))
+    digits = uid.replace("-", "")
+    holds(jobs[0].name[-8:] in digits, f"the name {jobs[0].name} does not end in eight hex digits of the uid {uid}")
 
 
 @check("OPS-1", "phases go forwards, a terminal one stays, and times are set once", needs=NEEDS)
@@ -74,7 +72,7 @@ async def death_after_create(c: InstanceCase) -> None:
     with c.proxy.fault("killed after the Job was made", where, kill=True, after=True, times=1) as fault:
         ref = await c.command()
 
-        await c.first("a Job that is made", c.met(fault))
+        await c.met(fault, "a Job that is made")
     await c.examination.start()
     await c.phase(ref, "Succeeded")
     made = [call for call in c.writes() if call.is_of(JOB) and call.created]
@@ -89,7 +87,7 @@ async def bad_parameters(c: InstanceCase) -> None:
     holds(not await c.made_for(ref, JOB), "a Job was made from bad parameters")
 
 
-@check("OPS-3", "an Operation waits for its target, and goes on when it comes", needs=NEEDS)
+@check("OPS-3", "an Operation waits for its target, and runs when it comes", needs=NEEDS)
 async def target_missing(c: InstanceCase) -> None:
     ref = await c.command()
     await c.condition(ref, "Accepted", "False", "TargetNotFound")
@@ -161,11 +159,7 @@ async def backup_stays(c: InstanceCase) -> None:
     await c.edit(ObjectRef(VELERO_BACKUP, where, made["metadata"]["name"]), body, manager="velero")
     await c.phase(ref, "Succeeded")
     await c.delete(ref)
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the Operation goes", gone)
+    await c.gone(ref, "the Operation goes")
     holds(await backup() is not None, "the Backup went with its Operation")
 
 
@@ -184,7 +178,7 @@ async def restricted_job(c: InstanceCase) -> None:
     holds(container.get("resources", {}).get("limits"), "the container has no limits")
 
 
-@check("OPS-8", "a Job that somebody deletes while it runs is Failed/ExternalDeletion", needs=NEEDS)
+@check("OPS-8", "a Job that is deleted while it runs is Failed/ExternalDeletion", needs=NEEDS)
 async def external_deletion(c: InstanceCase) -> None:
     c.engines.behave(rules=STALLS)
     await c.target(JOBS)
@@ -199,13 +193,14 @@ async def external_deletion(c: InstanceCase) -> None:
     holds(len(again) == 1, "the Job was made again", *again)
 
 
-@check("OPS-8", "a Job that fails is Failed, with what its pod said", needs=NEEDS)
+@check("OPS-8", "a Job that fails is a Failed Operation, and a condition has the Job's message", needs=NEEDS)
 async def failing_job(c: InstanceCase) -> None:
     c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.FAIL, exit_code=3), kind="Job"),))
     await c.target(JOBS)
     ref = await c.command()
     live = await c.phase(ref, *TERMINAL)
     holds(get_path(live, "status", "phase") == "Failed", "a failed Job is not a failed Operation", shown(live))
+    await c.explained(ref, "backoff limit")
 
 
 @check("OPS-9", "an Upgrade succeeds when Flux confirms that version, and the instance keeps it", needs=NEEDS)
@@ -223,7 +218,7 @@ async def upgrade(c: InstanceCase) -> None:
     await c.edit(target, {"metadata": {"annotations": {"example.com/touched": "1"}}})
     await anyio.sleep(c.quiet / 2)
     override = get_path(await c.get(target) or {}, "status", "releaseOverride")
-    holds(override, "status.releaseOverride does not tell of the version in force")
+    holds(override, "status.releaseOverride does not name the version in force")
 
 
 @check("REC-9", "an Upgrade that fails goes back to what ran before", needs=NEEDS)
@@ -248,7 +243,7 @@ async def snapshot(c: InstanceCase) -> None:
     c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.STALL), kind="VolumeSnapshot"),))
     await c.target(("backup", "snapshot"))
     ref = await c.operate("snap", "Backup", "snapshot", parameters={"pvc": "data"})
-    items = await c.first("a VolumeSnapshot", lambda: c.made_for(ref, VOLUME_SNAPSHOT))
+    items = await c.required("a VolumeSnapshot", lambda: c.made_for(ref, VOLUME_SNAPSHOT))
     holds(not get_path(items[0], "metadata", "ownerReferences"), "what holds data has an owner reference")
     live = await c.get(ref) or {}
     holds(get_path(live, "status", "phase") not in TERMINAL, "ended before the snapshot is ready", shown(live))
@@ -279,11 +274,7 @@ async def delete_running(c: InstanceCase) -> None:
     job = await _job(c, ref)
     await c.phase(ref, "Running")
     await c.delete(ref)
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the Operation goes", gone)
+    await c.gone(ref, "the Operation goes")
     left = await c.get(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
     holds(left is None or get_path(left, "metadata", "deletionTimestamp"), "the Job runs on without its Operation")
 

@@ -1,5 +1,6 @@
 """Checks of reconciling an instance: sources, the release, what Flux reports, conflicts, deletion (REC)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -7,8 +8,8 @@ import anyio
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.flux.behaviour import SourceFault, SourceOutcome, SourceRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
-from purekube_run.examination.examination import conditions_of, shown
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, HELM_RELEASE
+from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import Broken, holds
 from vworkspace_app.examination.case import CHECKS, SOURCES, InstanceCase
 from vworkspace_core.api import labels
@@ -17,13 +18,22 @@ check = CHECKS.check
 FAILS = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "the hook of the examiner failed"))
 
 
-@check("REC-1", "an instance becomes Ready, and one Event tells of it")
+@check("REC-1", "an instance becomes Ready, and no Event reports the same twice")
 async def converges(c: InstanceCase) -> None:
     ref = await c.instance()
     await c.condition(ref, "Ready", "True")
 
+    async def reported() -> Sequence[Manifest]:
+        return [event for event in await c.objects(EVENT) if get_path(event, "regarding", "name") == ref.name]
 
-@check("REC-1", "after a restart the operator goes on from what is there", alone=True)
+    await c.until("an Event of the instance", reported)
+    await c.settled()
+    reports = [f"{event.get('reason')}: {event.get('note')}" for event in await reported()]
+    holds(len(reports) == len(set(reports)), "an Event repeats another", *reports)
+    c.evidence += reports
+
+
+@check("REC-1", "after a restart the operator continues from what is stored", alone=True)
 async def restart(c: InstanceCase) -> None:
     ref = await c.managed()
     c.examination.operator.kill()
@@ -34,7 +44,7 @@ async def restart(c: InstanceCase) -> None:
     await c.until("an instance made while it was down", lambda: c.is_ready(later))
 
 
-@check("REC-1", "a release that somebody deleted comes again")
+@check("REC-1", "a deleted HelmRelease is created again")
 async def deleted_release(c: InstanceCase) -> None:
     await c.managed()
     former = get_path(await c.release(), "metadata", "uid")
@@ -56,7 +66,7 @@ async def equal_releases(c: InstanceCase) -> None:
     twin["metadata"]["namespace"] = twin["spec"]["release"]["namespace"] = other
     await c.have(twin)
     first = await c.release()
-    second = await c.first("the second release", lambda: c.get(ObjectRef(HELM_RELEASE, other, "shop")))
+    second = await c.required("the second release", lambda: c.get(ObjectRef(HELM_RELEASE, other, "shop")))
     specs = [canonical_json(live["spec"]).decode().replace(other, c.namespace) for live in (first, second)]
     holds(specs[0] == specs[1], "two equal instances have different releases", *specs)
 
@@ -124,16 +134,16 @@ async def suspended_by_hand(c: InstanceCase) -> None:
     await c.condition(ref, "Suspended", "True")
 
 
-@check("REC-4", "a release of somebody else is not taken over")
+@check("REC-4", "an unrelated HelmRelease of that name is not taken over")
 async def name_taken(c: InstanceCase) -> None:
     spec = {"interval": "5m", "chart": {"spec": {"chart": "x", "sourceRef": {"kind": "HelmRepository", "name": "x"}}}}
     head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
     theirs = {**head, "metadata": {"name": "shop", "namespace": c.namespace}, "spec": {**spec, "suspend": True}}
-    await c.apply(theirs, HELM_RELEASE, "somebody")
+    await c.apply(theirs, HELM_RELEASE, "another-team")
     ref = await c.instance()
     await c.condition(ref, "Blocked", "True", "NameTaken")
     wrote = [call for call in c.writes() if call.concerns(c.release_ref()) and call.succeeded]
-    holds(not wrote, "the operator wrote a HelmRelease of somebody else", *wrote)
+    holds(not wrote, "the operator wrote a HelmRelease of others", *wrote)
 
 
 @check("REC-5", "an install that fails is Ready=False, with Flux's message", needs=["played-flux"])
@@ -170,12 +180,13 @@ async def installing(c: InstanceCase) -> None:
     holds(conditions_of(live).get("Ready", {}).get("status") != "True", "Ready before Flux confirmed", shown(live))
 
 
-@check("REC-5", "a Ready release does not flap when Flux looks at it again", needs=["played-flux"])
+@check("REC-5", "a Ready release does not flap while Flux reconciles it again", needs=["played-flux"])
 async def no_flapping(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.settled()
     number = c.audit.number
     await c.edit(c.release_ref(), {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}})
+    await c.released(lambda live: get_path(live, "status", "lastHandledReconcileAt") == "now", "another pass of Flux")
     await anyio.sleep(c.quiet)
     lost = [
         call
@@ -258,7 +269,7 @@ async def _take(c: InstanceCase, replicas: int | None) -> None:
     )
 
 
-@check("REC-8", "a field that a person holds is not taken by force, and the conflict is told")
+@check("REC-8", "a field of another manager is not taken by force, and Blocked names that manager")
 async def conflict(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.settled()
@@ -266,7 +277,7 @@ async def conflict(c: InstanceCase) -> None:
     await _take(c, 7)
     await c.want(ref, "", replicaCount=2)
     live = await c.condition(ref, "Blocked", "True", "FieldConflict")
-    holds("person" in str(conditions_of(live)["Blocked"]), "the conflict does not name the other manager", shown(live))
+    holds("person" in str(conditions_of(live)["Blocked"]), "Blocked does not name the other manager", shown(live))
     release = await c.release()
     held = get_path(release, "spec", "values", "replicaCount")
     forced = [call for call in c.child_writes(number) if call.forces and call.succeeded and call.is_of(HELM_RELEASE)]
@@ -282,7 +293,7 @@ async def conflict_ends(c: InstanceCase) -> None:
     async def blocked() -> bool:
         return conditions_of(await c.get(ref)).get("Blocked", {}).get("reason") == "FieldConflict"
 
-    await c.first("a conflict that is told (REC-8)", blocked)
+    await c.required("Blocked/FieldConflict (REC-8)", blocked)
     await _take(c, None)
 
     async def applied() -> bool:
@@ -315,11 +326,7 @@ async def deletion(c: InstanceCase) -> None:
     ref = await c.managed()
     number = c.audit.number
     await c.delete(ref)
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the instance goes", gone)
+    await c.gone(ref, "the instance goes")
     deletes = [call for call in c.child_writes(number) if call.verb == "delete"]
     release = [call for call in deletes if call.is_of(HELM_RELEASE)]
     sources = [call for call in deletes if call.is_of(*SOURCES)]
@@ -341,13 +348,9 @@ async def deletion_waits(c: InstanceCase) -> None:
     holds(live is not None, "the instance went while its release was still installed")
     holds(await c.get(c.release_ref()) is not None, "the HelmRelease went without Flux")
     entry = conditions_of(live).get("Deleting", {})
-    holds(entry.get("status") == "True", "no condition Deleting tells what is waited for", shown(live))
+    holds(entry.get("status") == "True", "no condition Deleting says what it waits for", shown(live))
     c.flux.begin()
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the instance goes after the uninstall", gone)
+    await c.gone(ref, "the instance goes after the uninstall")
 
 
 @check(
@@ -361,17 +364,9 @@ async def deletion_survives(c: InstanceCase) -> None:
             f"killed {point}", c.a_write(HELM_RELEASE, verb="delete"), kill=True, after=after, times=1
         ) as fault:
             await c.delete(ref)
-
-            async def struck(fault: Any = fault) -> bool:
-                return bool(fault.hits)
-
-            await c.first("a delete of the release", struck)
+            await c.met(fault, "a delete of the release")
         await c.examination.start()
-
-        async def gone(ref: ObjectRef = ref) -> bool:
-            return await c.get(ref) is None
-
-        await c.until(f"the instance goes after a death {point}", gone)
+        await c.gone(ref, f"the instance goes after a death {point}")
         left = [live["metadata"]["name"] for live in await c.objects(HELM_RELEASE)]
         holds(not left, f"left after the deletion: {left}", *fault.hits)
 
@@ -385,7 +380,7 @@ async def placeholder(c: InstanceCase) -> None:
 
 
 @check(
-    "REC-12", "without Flux's CRDs the instance is Blocked, and goes on when they come", needs=["embedded"], alone=True
+    "REC-12", "without Flux's CRDs the instance is Blocked, and becomes Ready with them", needs=["embedded"], alone=True
 )
 async def missing_flux(c: InstanceCase) -> None:
     definition = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, HELM_RELEASE.crd_name)
@@ -408,55 +403,45 @@ def _fresh(live: Manifest) -> Manifest:
     return {**live, "metadata": meta, "status": {}}
 
 
-@check("REC-13", "a refused write is told on the instance, retried with patience, and made in the end")
+@check("REC-13", "a refused write is named in a condition, tried again with growing pauses, and succeeds in the end")
 async def refused_write(c: InstanceCase) -> None:
-    where = c.a_write(HELM_RELEASE)
-    with c.proxy.fault("500 for HelmReleases", where, status=500) as fault:
+    where, why = c.a_write(HELM_RELEASE), "the examiner's etcd is full"
+    with c.proxy.fault("500 for HelmReleases", where, status=500, message=why) as fault:
         ref = await c.instance()
-
-        await c.first("a write of a HelmRelease", c.met(fault))
+        await c.met(fault, "a write of a HelmRelease")
+        live = await c.explained(ref, "HelmRelease", "shop", why)
         await anyio.sleep(c.quiet)
-        tries = len(fault.hits)
-        live = await c.get(ref)
-        holds(tries <= 2 + 2 * c.quiet, f"{tries} tries in {c.quiet:g} s: no backoff", *fault.hits[-2:])
-        conditions = conditions_of(live)
-        told = [each for each in conditions.values() if each.get("message") or each.get("status") == "False"]
-        holds(
-            conditions.get("Ready", {}).get("status") != "True", "Ready although nothing could be applied", shown(live)
-        )
-        holds(told, "no condition tells what stops progress", shown(live))
-    await c.until("Ready after the API server recovered", lambda: c.is_ready(ref))
+        holds(len(fault.hits) <= 2 + 2 * c.quiet, f"{len(fault.hits)} tries in {c.quiet:g} s", *fault.hits[-2:])
+        ready = conditions_of(live).get("Ready", {})
+        holds(ready.get("status") != "True", "Ready although nothing could be applied", shown(live))
+    await c.until("Ready after the API server recovered", lambda: c.is_ready(ref), 2 * c.patience)
 
 
-@check("REC-13", "a release that the API server calls invalid is not tried in a storm")
+@check("REC-13", "a write that the API server calls invalid is named in a condition, and not tried in a storm")
 async def invalid_write(c: InstanceCase) -> None:
-    where = c.a_write(HELM_RELEASE)
-    with c.proxy.fault("422 for HelmReleases", where, status=422, message="spec.x: Invalid value") as fault:
+    where, why = c.a_write(HELM_RELEASE), "spec.x: Invalid value"
+    with c.proxy.fault("422 for HelmReleases", where, status=422, message=why) as fault:
         ref = await c.instance()
-
-        await c.first("a write of a HelmRelease", c.met(fault))
+        await c.met(fault, "a write of a HelmRelease")
+        await c.explained(ref, "shop", why)
         await anyio.sleep(c.quiet)
         holds(len(fault.hits) <= 2 + 2 * c.quiet, f"{len(fault.hits)} tries of what is invalid", *fault.hits[-2:])
-        holds(conditions_of(await c.get(ref)).get("Ready", {}).get("status") != "True", "Ready without a release")
+        live = await c.get(ref)
+        ready, stalled = (conditions_of(live).get(kind, {}).get("status") for kind in ("Ready", "Stalled"))
+        holds(ready != "True", "Ready without a release", shown(live))
+        holds(stalled == "True", "only a change of the spec can help, and Stalled is not True", shown(live))
 
 
-@check("REC-14", "a missing right is told with verb, resource and namespace, and mended by itself")
+@check("REC-14", "a missing right is named with verb, resource and namespace, and is used as soon as it is granted")
 async def missing_right(c: InstanceCase) -> None:
-    text = f'helmreleases.helm.toolkit.fluxcd.io is forbidden: User "operator" cannot patch resource "helmreleases" in \
-API group "helm.toolkit.fluxcd.io" in the namespace "{c.namespace}"'
+    group = HELM_RELEASE.group
+    text = f'helmreleases.{group} "shop" is forbidden: User "operator" cannot patch resource "helmreleases" in \
+API group "{group}" in the namespace "{c.namespace}"'
     where = c.a_write(HELM_RELEASE)
     with c.proxy.fault("403 for HelmReleases", where, status=403, message=text) as fault:
         ref = await c.instance()
-
-        await c.first("a write of a HelmRelease", c.met(fault))
-
-        async def told() -> Any:
-            entries = conditions_of(await c.get(ref)).values()
-            return [
-                each for each in entries if "helmreleases" in str(each.get("message")) or each["reason"] == "Forbidden"
-            ]
-
-        await c.until("a condition that names the missing right", told)
+        await c.met(fault, "a write of a HelmRelease")
+        await c.explained(ref, "patch", "helmreleases", c.namespace)
     await c.until("Ready once the right is there", lambda: c.is_ready(ref), 2 * c.patience)
 
 

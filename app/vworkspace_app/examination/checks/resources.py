@@ -1,24 +1,28 @@
 """Checks of the resources: fields, conditions, labels, the finalizer, secrets (RES)."""
 
-import re
-from itertools import pairwise
 from typing import Any
 
 import anyio
 
 from purekube.apimachinery.errors import Invalid
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, SECRET
 from purekube.ports import Propagation
 from purekube_run.examination.audit import Call
-from purekube_run.examination.examination import conditions_of, is_owned_by, shown
-from purekube_run.examination.verdicts import NotTried, holds
-from vworkspace_app.examination.case import CHART, CHECKS, InstanceCase
+from purekube_run.examination.objects import (
+    FOREIGN_CONDITION,
+    conditions_of,
+    holds_form,
+    holds_times,
+    is_owned_by,
+    shown,
+)
+from purekube_run.examination.verdicts import holds
+from vworkspace_app.examination.case import CHART, CHECKS, CHILDREN, InstanceCase
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 
 check = CHECKS.check
-_CAMEL = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 PASSWORD = "examiner-Pa55word"
 
 
@@ -59,63 +63,40 @@ async def forbidden_version(c: InstanceCase) -> None:
         await c.delete(policy)
 
 
-def _statuses(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, Manifest]]:
-    """Return the instance as each accepted write of the operator left it."""
-    return [(call, call.answer) for call in c.writes() if call.concerns(ref) and call.succeeded and call.answer]
-
-
 @check("RES-4", "lastTransitionTime moves when the status of a condition moves, and only then")
 async def transition_times(c: InstanceCase) -> None:
     ref = await c.managed()
-    await anyio.sleep(1.1)  # lastTransitionTime has whole seconds
+    await anyio.sleep(1.1)  # the times have whole seconds
     await c.want(ref, "1.1.0")
     await c.ready(ref)
     await anyio.sleep(1.1)
     await c.edit(ref, {"spec": {"suspend": True}})  # Ready stays, while the status is written
     await c.condition(ref, "Suspended", "True")
-    states = _statuses(c, ref)
-    if len(states) < 2:
-        raise NotTried("its stimulus did not come about: two writes of the status")
-    for (_, before), (call, after) in pairwise(states):
-        former = conditions_of(before)
-        for kind, now in conditions_of(after).items():
-            then = former.get(kind, {})
-            same = then.get("status") == now.get("status")
-            holds(now.get("lastTransitionTime"), f"{kind} has no lastTransitionTime", call)
-            if then and same:
-                times = then.get("lastTransitionTime"), now.get("lastTransitionTime")
-                holds(times[0] == times[1], f"{kind} stayed {now.get('status')} while its time went {times}", call)
+    holds_times([call for call in c.writes() if call.concerns(ref) and call.succeeded])
 
 
-@check("RES-4", "every condition has a status, a reason in CamelCase and a known type")
+@check("RES-4", "every condition has a status, a reason in CamelCase, a message and a time; one of them is Ready")
 async def form_of_conditions(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.settled()
-    for kind, entry in conditions_of(await c.ready(ref)).items():
-        holds(entry.get("status") in ("True", "False", "Unknown"), f"{kind}: status {entry.get('status')!r}")
-        holds(_CAMEL.fullmatch(str(entry.get("reason") or "")), f"{kind}: reason {entry.get('reason')!r}")
-        holds("message" in entry, f"{kind} has no message")
-    ready = conditions_of(await c.ready(ref))
-    holds(ready.keys() & {"Ready"}, "there is no condition Ready")
+    conditions = conditions_of(await c.ready(ref))
+    holds_form(conditions)
+    holds("Ready" in conditions, f"there is no condition Ready among {', '.join(conditions)}")
 
 
 @check("RES-4", "a condition of another writer stays")
 async def foreign_conditions(c: InstanceCase) -> None:
     ref = await c.managed()
-    entry = {
-        "type": "example.com/Audited", "status": "True", "reason": "Audited", "message": "by a person",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
     head = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
     meta = {"name": ref.name, "namespace": ref.namespace}
     await c.api.apply_status(
-        {**head, "metadata": meta, "status": {"conditions": [entry]}},
+        {**head, "metadata": meta, "status": {"conditions": [FOREIGN_CONDITION]}},
         kind=APPLICATION_INSTANCE,
         field_manager="auditor",
     )
     await c.want(ref, "1.1.0")
     live = await c.ready(ref)
-    holds("example.com/Audited" in conditions_of(live), "the condition of another writer is gone", shown(live))
+    holds(FOREIGN_CONDITION["type"] in conditions_of(live), "the condition of another writer is gone", shown(live))
 
 
 @check("RES-5", "an instance without the label managed-by is left alone")
@@ -150,7 +131,7 @@ async def gate(c: InstanceCase) -> None:
     await c.managed()
     await anyio.sleep(c.quiet)
     wrote = [call for call in c.audit.where(lambda call: call.writes, c.since) if call.path.namespace == other]
-    made = [call for call in wrote if call.path.plural in ("helmreleases", "ocirepositories")]
+    made = [call for call in wrote if call.is_of(*CHILDREN)]
     holds(not made, "the operator acted in a namespace without the label of the gate", *made)
     labelled = [call for call in c.audit.where(lambda call: call.writes) if call.path.plural == "namespaces"]
     holds(not labelled, "the operator wrote a namespace", *labelled)
@@ -175,7 +156,7 @@ async def finalizer_first(c: InstanceCase) -> None:
 async def labels_downstream(c: InstanceCase) -> None:
     ref = await c.managed()
     uid = str(get_path(await c.get(ref), "metadata", "uid"))
-    children = [live for kind in (HELM_RELEASE,) for live in await c.objects(kind)] + list(await c.sources())
+    children = [*await c.objects(HELM_RELEASE), *await c.sources()]
     expected = {
         labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
         labels.CLUSTER_ID: c.cluster_id,
@@ -195,11 +176,7 @@ async def abandon(c: InstanceCase) -> None:
     c.flux.pause()
     await c.edit(ref, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
     await c.delete(ref)
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the abandoned instance goes", gone)
+    await c.gone(ref, "the abandoned instance goes")
     live = await c.get(c.release_ref())
     holds(live is not None and not get_path(live, "metadata", "deletionTimestamp"), "the release was deleted")
     holds(not get_path(live or {}, "metadata", "ownerReferences"), "the release still has an owner reference")
@@ -256,10 +233,6 @@ async def values_secret(c: InstanceCase) -> None:
 async def orphan(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.delete(ref, Propagation.ORPHAN)
-
-    async def gone() -> bool:
-        return await c.get(ref) is None
-
-    await c.until("the orphaned instance goes", gone)
+    await c.gone(ref, "the orphaned instance goes")
     live = await c.get(c.release_ref())
     holds(live is not None and not get_path(live, "metadata", "deletionTimestamp"), "the release was deleted")

@@ -1,0 +1,78 @@
+"""The facts that checks read in objects: conditions, generations, owners."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from purekube.apimachinery.manifest import Manifest, get_path, metadata
+from purekube_run.examination.audit import Call
+from purekube_run.examination.verdicts import NotTried, holds
+
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""The pattern of reasons in the Kubernetes API."""
+
+FOREIGN_CONDITION: Final[Mapping[str, str]] = {
+    "type": "example.com/Audited",
+    "status": "True",
+    "reason": "Audited",
+    "message": "by a person",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+"""A condition of another writer."""
+
+
+def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the conditions of an object by type."""
+    entries: Any = get_path(live or {}, "status", "conditions") or ()
+    return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
+
+
+def shown(live: Manifest | None) -> str:
+    """Return the conditions of an object in one line."""
+    if live is None:
+        return "no object"
+    meta = metadata(live)
+    texts = [
+        f"{name}={entry.get('status')}/{entry.get('reason')}@{entry.get('observedGeneration', '?')}"
+        for name, entry in conditions_of(live).items()
+    ]
+    return f"{meta.get('name')} (generation {meta.get('generation', '-')}): {', '.join(texts) or 'no conditions'}"
+
+
+def observed_generation(live: Manifest | None) -> int:
+    """Return the newest generation that the status or a condition was made from; 0 if none is named."""
+    numbers = [get_path(live or {}, "status", "observedGeneration")]
+    numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
+    return max((number for number in numbers if isinstance(number, int)), default=0)
+
+
+def is_owned_by(live: Manifest, uid: str) -> bool:
+    """Return whether an object has an owner reference to that uid."""
+    owners: Any = get_path(live, "metadata", "ownerReferences") or ()
+    return any(owner.get("uid") == uid for owner in owners)
+
+
+def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise Broken unless each condition has the fields of KEP-1623, well formed."""
+    for kind, entry in conditions.items():
+        holds(entry.get("status") in ("True", "False", "Unknown"), f"{kind}: status {entry.get('status')!r}")
+        holds(_REASON.fullmatch(str(entry.get("reason") or "")), f"{kind}: reason {entry.get('reason')!r}")
+        missing = {"message", "lastTransitionTime"} - entry.keys()
+        holds(not missing, f"{kind} has no {', '.join(sorted(missing))}")
+
+
+def holds_times(writes: Sequence[Call]) -> None:
+    """Raise Broken if lastTransitionTime moved without the status of its condition, in what these writes left.
+
+    Raises NotTried for fewer than two writes that left conditions.
+    """
+    states = [(call, conditions_of(call.answer)) for call in writes if conditions_of(call.answer)]
+    if len(states) < 2:
+        raise NotTried("its stimulus did not come about: two writes of the status")
+    for (_, former), (call, conditions) in pairwise(states):
+        for kind, entry in conditions.items():
+            before = former.get(kind, {})
+            if before.get("status") == entry.get("status"):
+                times = before.get("lastTransitionTime"), entry.get("lastTransitionTime")
+                holds(times[0] == times[1], f"{kind} stayed {entry['status']} while its time went {times}", call)
