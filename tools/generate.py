@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube_run.process.yaml_documents import Format, dump
-from tools.box_schemas import crd_document, json_schema
+from tools.box_schemas import json_schema
 from tools.chart.files import chart
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
@@ -33,7 +34,7 @@ def generated_files() -> Mapping[str, str]:
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),
-        "docs/schemas/operatorbox-crd.yaml": dump([crd_document()], Format.YAML),
+        "docs/schemas/operatorbox-crd.yaml": dump([applied_box_definition()], Format.YAML),
         "docs/expressions.md": expressions_page(),
         "docs/observability/alerts.yaml": alerts_file(),
         "docs/observability/grafana-dashboard.json": dashboard(),

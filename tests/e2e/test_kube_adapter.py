@@ -309,7 +309,7 @@ async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_
     lates = InformerRunner(cluster.api, late, clock=clock, random=lambda: 0.5)
     store = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     definitions = InformerRunner(cluster.api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=lambda: 0.5, store=store)
-    definitions.subscribe(wake_when_served([lates]))
+    definitions.subscribe(wake_when_served(lambda: [lates]))
     informers = Informers([lates, definitions])
     driver = WorkerPool(reconcile, clock=clock, has_seen=informers.has_seen, refresh=informers.refresh)
     lates.subscribe(driver.handler(same_object))

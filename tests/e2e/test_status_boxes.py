@@ -9,12 +9,12 @@ import yaml
 
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
 from purekube.boxes.box import Box
+from purekube.boxes.definition import crd_of
 from purekube_run.process.yaml_documents import Format
 from tests.e2e.test_box_run import SHOP
 from tests.e2e.test_pure_reconciler_run import COMPOSITE
 from tests.e2e.test_pure_reconciler_run import NAME as PURE
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
-from vworkspace_app.commands.box.manifests import definition_of
 from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, diff_line, status_of, text
 from vworkspace_app.commands.status import list_text, object_text
@@ -82,7 +82,7 @@ def test_without_a_file_the_fleet_has_its_objects_and_the_tree_what_there_is_SEE
 
 def test_the_definition_that_is_printed_carries_the_label_whatever_the_file_says_SEE_1() -> None:
     bare = attrs.evolve(WEBAPP, crd={**WEBAPP.crd, "metadata": {"name": "webapps.example.com", "labels": {"a": "b"}}})
-    assert definition_of(bare)["metadata"]["labels"] == {"a": "b", "box.vworkspace.io/name": "webapp"}
+    assert crd_of(bare)["metadata"]["labels"] == {"a": "b", "box.vworkspace.io/name": "webapp"}
 
 
 def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() -> None:

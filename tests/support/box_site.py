@@ -27,10 +27,12 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
+from purekube.boxes.revisions import OPERATOR_BOX
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, started
+from purekube_run.boxes.applied_boxes import AppliedBoxes
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
@@ -89,6 +91,28 @@ class BoxSite:
             await running.wait_ready()
             yield running
             group.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def serving(self, *, place: str = NS, namespaces: tuple[str, ...] = ()) -> AsyncIterator[AppliedBoxes]:
+        """A process that runs the boxes which are applied to the cluster, while the block runs; revisions are in
+        `place`.
+        """
+        events = BackgroundEvents(self.api, self.clock, instance="test", field_manager=FIELD_MANAGER)
+        options = ManagerOptions(Random(0).random, namespaces=namespaces)
+        running = ExtensionManager(self.api, self.clock, events, options, namespaces=True)
+        boxes = AppliedBoxes(self.api, self.clock, events, running, options, place)
+        running.load(boxes.controller())
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run)
+            group.start_soon(running.run)
+            yield boxes
+            group.cancel_scope.cancel()
+
+    async def apply_box(self, name: str, spec: Mapping[str, Any]) -> ObjectRef:
+        """Somebody applies an OperatorBox, for the first time or again."""
+        manifest = {**OPERATOR_BOX.manifest(name), "spec": spec}
+        await self.admin.apply(manifest, kind=OPERATOR_BOX, field_manager="kubectl", force=True)
+        return ObjectRef(OPERATOR_BOX, None, name)
 
     @asynccontextmanager
     async def with_ready(

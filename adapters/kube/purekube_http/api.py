@@ -12,7 +12,7 @@ from typing import Any, Self
 import attrs
 from lightkube.config.kubeconfig import SingleConfig
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.ports import KubeApi, KubeRequest, KubeVerb
 from purekube_http.http import HttpTransport
 from purekube_http.responses import review_of, version_of
@@ -51,14 +51,6 @@ class KubeApiClient(KubeApi):
         """Return the API server's version, such as `v1.36.2`."""
         request = KubeRequest(KubeVerb.GET, _VERSION, account=self._account)
         return version_of(request, await self._http.body_of(request, "/version"))
-
-    async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """Send a review such as a SubjectAccessReview, which the API server answers without storing it.
-
-        Raises Forbidden, Invalid, Unavailable.
-        """
-        request = KubeRequest(KubeVerb.CREATE, kind, body=manifest, account=self._account)
-        return review_of(request, await self._http.body_of(request))
 
     async def token_of(self, account: ObjectRef, seconds: int) -> str:
         """Return a new token of a service account, valid for `seconds` (TokenRequest).

@@ -26,6 +26,8 @@ def answer_of(request: KubeRequest, body: bytes) -> Manifest:
             return _list_of(request, body)
         case KubeVerb.DELETE:
             return _remains_of(request, body)
+        case KubeVerb.CREATE if request.is_review:
+            return review_of(request, body)
         case _:
             return _object_of(request, body)
 

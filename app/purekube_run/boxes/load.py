@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
-from purekube.boxes.model import KIND, DeclaredKind, OperatorBox
+from purekube.boxes.model import KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
 from purekube_run.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
@@ -140,7 +140,7 @@ def _loaded(
     problems = list(document.problems)
     crds = [*known, *_crds(inside, problems)]
     own = _own_crd(model, document, crds, problems, beside)
-    schemas = Schemas([*([own] if own is not None else []), *crds], map(_kind, model.spec.kinds))
+    schemas = Schemas([*([own] if own is not None else []), *crds], declared_kinds(model))
     found = examine(model, own, schemas, document)
     if own is None and problems:
         found = attrs.evolve(found, problems=())  # the reason why the CRD is not known was already reported
@@ -158,9 +158,11 @@ def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
     )
 
 
-def _kind(declared: DeclaredKind) -> Kind:
-    group, _, version = declared.api_version.rpartition("/")
-    return Kind(group, version, declared.kind, declared.plural, declared.namespaced)
+def declared_kinds(model: OperatorBox) -> Iterator[Kind]:
+    """Yield the kinds that a box declares itself."""
+    for declared in model.spec.kinds:
+        group, _, version = declared.api_version.rpartition("/")
+        yield Kind(group, version, declared.kind, declared.plural, declared.namespaced)
 
 
 # --- CRDs -------------------------------------------------------------------------------------------------------------
@@ -180,6 +182,12 @@ def _own_crd(
             message = f"no CRD {source.name} was given: with --crds DIR from its file, with --kubeconfig from a cluster"
             problems.append(BoxProblem(place, message))
         return named[0] if named else None
+    if source.manifest is not None:
+        try:
+            return CrdVersions.of(source.manifest)
+        except CrdProblem as error:
+            problems.append(BoxProblem(place, str(error)))
+            return None
     path = Path(document.file).parent / source.file
     try:
         text = beside.get(source.file)

@@ -82,8 +82,8 @@ class StatusManager:
 class Work(Protocol):
     """A running controller as its background tasks see it."""
 
-    def enqueue(self, key: ObjectRef) -> None:
-        """Request a reconcile of an object. Ignored while this process does not lead."""
+    def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
+        """Request a reconcile in `after` seconds at the latest; ignored while this process does not lead."""
         ...
 
     def subscribe(self, watches: For | Watches) -> None:

@@ -34,16 +34,17 @@ def slim_definition(manifest: Manifest) -> Manifest:
     }
 
 
-def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange], None]:
-    """Return a handler for changes of CustomResourceDefinitions that wakes the informers of kinds now served."""
-    by_definition: dict[str, list[InformerRunner]] = {}
-    for runner in runners:
-        by_definition.setdefault(runner.kind.crd_name, []).append(runner)
+def wake_when_served(runners: Callable[[], Iterable[InformerRunner]]) -> Callable[[CacheChange], None]:
+    """Return a handler for changes of CustomResourceDefinitions that wakes the informers of kinds now served.
+
+    `runners` returns the informers at the time of a change.
+    """
 
     def handle(change: CacheChange) -> None:
         if change.type is not ChangeType.DELETED and is_established(change.object):
-            for runner in by_definition.get(change.ref.name, ()):
-                runner.wake()
+            for runner in runners():
+                if runner.kind.crd_name == change.ref.name:
+                    runner.wake()
 
     return handle
 

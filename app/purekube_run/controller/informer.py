@@ -124,6 +124,10 @@ class InformerRunner:
         """Call `handler` for every change from now on. Subscribe before `run` to miss none."""
         self._handlers.append(handler)
 
+    def unsubscribe(self, handler: Callable[[CacheChange], None]) -> None:
+        """Call `handler` no more. Raises ValueError for one that is not subscribed."""
+        self._handlers.remove(handler)
+
     @property
     def has_synced(self) -> bool:
         """Report whether the first list is in the store, or the kind is known not to be served."""
@@ -328,7 +332,7 @@ class InformerRunner:
 
     def _notify(self, changes: Iterable[CacheChange]) -> None:
         for change in changes:
-            for handler in self._handlers:
+            for handler in (*self._handlers,):
                 try:
                     handler(change)
                 except Exception as error:

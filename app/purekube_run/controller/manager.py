@@ -4,7 +4,9 @@ A controller waits for its own caches only: one whose kind is not installed, or 
 does one with slow calls, since each has its own workers.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
@@ -20,6 +22,8 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.runner import ManagerOptions, Runner
 from purekube_run.controller.worker_pool import WorkerPool
+
+T = TypeVar("T")
 
 
 async def elected_at_once() -> None:
@@ -54,24 +58,67 @@ class ControllerManager:
         shared: Informers,
         options: ManagerOptions,
     ) -> None:
-        controllers = tuple(controllers)
-        self._shared = tuple(shared)
-        own = (informer for each in controllers for informer in (*each.caches, *each.further))
-        self.own_informers = tuple(informer for informer in dict.fromkeys(own) if informer not in self._shared)
+        self.shared = shared
         definitions = shared.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None:
-            definitions.subscribe(wake_when_served(self.informers))
-        self.runners = tuple(Runner(controller, api, clock, events, options) for controller in controllers)
+            definitions.subscribe(wake_when_served(lambda: self.informers))
+        self._api, self._clock, self._events, self._options = api, clock, events, options
+        self._group: anyio.abc.TaskGroup | None = None
+        self._elected: Callable[[], Awaitable[None]] = elected_at_once
+        self._watching: dict[InformerRunner, anyio.CancelScope] = {}
+        self._working: dict[Runner, anyio.CancelScope] = {}
+        self.runners: tuple[Runner, ...] = ()
+        self._pools: dict[str, WorkerPool] = {}
+        for controller in controllers:
+            self.load(controller)
+
+    def load(self, controller: ControllerDefinition) -> Runner:
+        """Add a controller, which starts at once if the manager runs."""
+        runner = Runner(controller, self._api, self._clock, self._events, self._options)
+        self.runners = (*self.runners, runner)
+        self._pools[runner.name] = runner.pool
+        self._settle()
+        return runner
+
+    async def unload(self, runner: Runner) -> None:
+        """Remove a controller once its running reconciles have ended, with the informers that no other one uses."""
+        await runner.pool.finish()
+        runner.close()
+        self.runners = tuple(each for each in self.runners if each is not runner)
+        self._pools.pop(runner.name, None)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Run the informers and controllers that were loaded, and no others."""
+        if self._group is None:
+            return
+        _cancel_others(self._watching, self.informers)
+        _cancel_others(self._working, self.runners)
+        for informer in self.informers:
+            if informer not in self._watching:
+                self._watching[informer] = scope = anyio.CancelScope()
+                self._group.start_soon(_within, scope, informer.run, name=f"informer {informer.kind.kind}")
+        for runner in self.runners:
+            if runner not in self._working:
+                self._working[runner] = scope = anyio.CancelScope()
+                self._group.start_soon(_within, scope, partial(runner.run, self._elected), name=runner.name)
+
+    @property
+    def own_informers(self) -> tuple[InformerRunner, ...]:
+        """The informers that are not shared; each runs as long as one of the controllers uses it."""
+        own = (informer for runner in self.runners for informer in runner.informers)
+        shared = frozenset(self.shared)
+        return tuple(informer for informer in dict.fromkeys(own) if informer not in shared)
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
         """The informers of all controllers, beginning with the shared ones."""
-        return (*self._shared, *self.own_informers)
+        return (*self.shared, *self.own_informers)
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller."""
-        return {runner.name: runner.pool for runner in self.runners}
+        """The worker pools by the name of their controller, those of the moment."""
+        return self._pools
 
     @property
     def is_backlogged(self) -> bool:
@@ -113,13 +160,22 @@ class ControllerManager:
 
     def start(self, group: anyio.abc.TaskGroup, elected: Callable[[], Awaitable[None]]) -> None:
         """Start the tasks in `group`: watch immediately, and reconcile once `elected` returns."""
-        for informer in self.informers:
-            group.start_soon(informer.run, name=f"informer {informer.kind.kind}")
-        for runner in self.runners:
-            group.start_soon(runner.run, elected, name=runner.name)
+        self._group, self._elected = group, elected
+        self._settle()
 
     async def finish(self) -> None:
         """Start no further work, and wait for running work. The end of the grace period cancels it (RUN-4)."""
         async with anyio.create_task_group() as group:
             for runner in self.runners:
                 group.start_soon(runner.pool.finish)
+
+
+def _cancel_others(running: dict[T, anyio.CancelScope], left: Collection[T]) -> None:
+    """Cancel everything that runs except what is `left`."""
+    for each in [each for each in running if each not in left]:
+        running.pop(each).cancel()
+
+
+async def _within(scope: anyio.CancelScope, run: Callable[[], Awaitable[Any]]) -> None:
+    with scope:
+        await run()

@@ -17,6 +17,7 @@ from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
 from purekube_run.controller.controller import ControllerDefinition, For, Watches
+from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.status_reports import StatusReports, log_pass
 from purekube_run.controller.worker_pool import WorkerPool
@@ -74,6 +75,7 @@ class Runner:
             run_id=options.run_id,
             admits=lambda key: options.shard.owns(key.namespace),
         )
+        self._subscribed: list[tuple[InformerRunner, Callable[[CacheChange], None]]] = []
         self.subscribe(controller.own)
         for watches in controller.watches:
             self.subscribe(watches)
@@ -82,6 +84,11 @@ class Runner:
     def name(self) -> str:
         """The name of its controller in metrics and logs."""
         return self.controller.name
+
+    @property
+    def informers(self) -> tuple[InformerRunner, ...]:
+        """The informers that its controller needs."""
+        return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
         """Reconcile until cancelled, once the caches have synced and this process is elected."""
@@ -97,10 +104,10 @@ class Runner:
             if self.controller.resync is not None:
                 group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
 
-    def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request a reconcile of an object. Ignored while this process does not lead."""
+    def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
+        """Request a reconcile in `after` seconds at the latest; ignored while this process does not lead."""
         if self._leading:
-            self.pool.enqueue(key, priority=priority)
+            self.pool.enqueue(key, priority=priority, after=after)
 
     def subscribe(self, watches: For | Watches) -> None:
         """Also enqueue keys for the changes of these informers."""
@@ -110,8 +117,15 @@ class Runner:
             if self._leading:
                 handle(change)
 
-        for runner in watches.informers:
-            runner.subscribe(wake)
+        for informer in watches.informers:
+            informer.subscribe(wake)
+            self._subscribed.append((informer, wake))
+
+    def close(self) -> None:
+        """Subscribe to no change any more."""
+        for informer, wake in self._subscribed:
+            informer.unsubscribe(wake)
+        self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Reconcile an object, unless another controller writes its status, and log and report the outcome."""

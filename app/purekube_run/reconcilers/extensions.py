@@ -54,7 +54,8 @@ class Extensions:
 class ExtensionManager(ControllerManager):
     """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
 
-    Construct it in the event loop that runs it. Raises CommandError for controllers that cannot run together.
+    Construct it in the event loop that runs it; with `namespaces` if controllers that are loaded later read Namespaces.
+    Raises CommandError for controllers that cannot run together.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class ExtensionManager(ControllerManager):
         *,
         composites: Sequence[Composite] = (),
         controllers: Sequence[GivenController] = (),
+        namespaces: bool = False,
     ) -> None:
-        namespaces = any(composite.namespaces or composite.asks_namespaces for composite in composites)
+        namespaces = namespaces or any(composite.namespaces or composite.asks_namespaces for composite in composites)
         shared = Informers(shared_informers(api, clock, options.random, namespaces=namespaces))
         self.extensions = Extensions.of(api, clock, events, options, shared, composites, controllers)
         super().__init__(api, clock, self.extensions.controllers(events, options), events, shared, options)

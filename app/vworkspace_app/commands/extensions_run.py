@@ -10,8 +10,9 @@ import structlog
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.boxes.kind_webhooks import WebhookDuties
-from purekube.composites.composite import Composite
+from purekube.composites.composite import Composite, status_writer
 from purekube.versions import Converter
+from purekube_run.boxes.applied_boxes import AppliedBoxes
 from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
@@ -31,8 +32,12 @@ def run_extensions(
     webhooks: ServedKinds,
     namespaces: Sequence[str] = (),
     starting: Mapping[str, object] = {},
+    *,
+    applied: bool = False,
 ) -> None:
     """Run composites and controllers until a signal; the fields of `starting` are logged at the start.
+
+    With `applied` the boxes that are applied to the cluster run too.
 
     Composites work in the given namespaces, or in all. Raises CommandError for a cluster that cannot be named and for
     certificates that cannot be used.
@@ -52,8 +57,18 @@ def run_extensions(
                 namespaces=tuple(namespaces),
             )
             manager = ExtensionManager(
-                process.api, process.machine.clock, events, options, composites=composites, controllers=controllers
+                process.api,
+                process.machine.clock,
+                events,
+                options,
+                composites=composites,
+                controllers=controllers,
+                namespaces=applied,
             )
+            if applied:
+                writers = tuple(map(status_writer, composites))
+                api, clock, place = process.api, process.machine.clock, settings.namespace
+                manager.load(AppliedBoxes(api, clock, events, manager, options, place, writers).controller())
             process.telemetry.attach(components_of_extensions(manager, events, process.election.leases))
             async with anyio.create_task_group() as group:
                 group.start_soon(events.run, name="events")
@@ -68,13 +83,16 @@ def run_extensions(
 _log = structlog.get_logger("operator")
 
 
-def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
+def run_boxes(
+    settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = (), *, applied: bool = False
+) -> None:
     """Run boxes until a signal, in these namespaces or in all. Raises CommandError if no cluster can be determined."""
     warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
     names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
-    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, {"boxes": names, "kinds": kinds})
+    starting = {"boxes": names, "kinds": kinds}
+    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, starting, applied=applied)
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:

@@ -66,22 +66,27 @@ def run_boxes(
         list[Path] | None,
         Parameter(help="File or folder with further CRDs; repeatable.", negative="", consume_multiple=False),
     ] = None,
+    applied: Annotated[
+        bool, Parameter(help="Run the boxes that are applied to the cluster as objects.", negative="")
+    ] = False,
     watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
     """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.
 
     `run --box FILE` runs them together with the operator's own kinds. Each flag can be given as a variable
-    (`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Example:
+    (`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Examples:
 
         vworkspace-operator box run webapp.yaml --kubeconfig kc
+        vworkspace-operator box run --applied --kubeconfig kc
     """
     from purekube_run.boxes.load import load_boxes, runnable
     from vworkspace_app.commands.extensions_run import run_boxes as run_alone
 
-    if not files:
-        raise CommandError("give at least one FILE (see vworkspace-operator box run --help)", status=USAGE)
-    run_alone(load(flags, os.environ).settings, runnable(load_boxes(files, crds or [])), watch_namespace or ())
+    if not files and not applied:
+        raise CommandError("give a FILE or --applied (see vworkspace-operator box run --help)", status=USAGE)
+    boxes = runnable(load_boxes(files, crds or []))
+    run_alone(load(flags, os.environ).settings, boxes, watch_namespace or (), applied=applied)
 
 
 @with_flags_of(row for row in SETTINGS if row.name in NAMES)

@@ -5,10 +5,14 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of, access_of_account, owners
 from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
+from purekube.composites.rights import FOLLOWED, LEASE, CompositeAccess
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts, webhook_service
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
@@ -38,6 +42,37 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
         access = attrs.evolve(access, tenant=(*access.tenant, *owners((box,))))
     name = f"{name_of(box)}-{options.namespace}-{options.account}"
     return roles_of(name, access, (), attrs.evolve(options, elects=False))
+
+
+# --- boxes as objects -------------------------------------------------------------------------------------------------
+
+APPLIED: Final = "vworkspace-boxes"
+"""The name of all objects of the installation that runs applied boxes, its ServiceAccount among them."""
+_APPLIED_EVERYWHERE: Final = (
+    Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
+    Access(OPERATOR_BOX, ("patch",), "status"),
+    Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
+    Access(known.NAMESPACE, FOLLOWED),
+    Access(known.EVENT, ("create", "patch")),
+)
+_APPLIED_OWN: Final = (*LEASE, Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete")))
+
+
+def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield what runs the boxes that are applied to the cluster; the rights on the kinds of each box come with it."""
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
+    access = CompositeAccess(_APPLIED_EVERYWHERE, (), _APPLIED_OWN)
+    yield from roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
+    arguments = [
+        *("box", "run", "--applied"),
+        f"--namespace={options.namespace}",
+        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
+        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        *("--leader-elect", f"--leader-elect-resource-name={APPLIED}"),
+    ]
+    spec = pod(APPLIED, container(image, "", arguments), {"matchLabels": labels_of(APPLIED)})
+    yield deployment_of(APPLIED, spec, options, {})
+    yield from guards_of(APPLIED, options, (HEALTH_PORT,))
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------

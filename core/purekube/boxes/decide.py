@@ -16,6 +16,7 @@ from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.labels import MARKS, child_kinds, child_labels, child_selector, finalizer
 from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete, OwnerMode
 from purekube.boxes.nodes import drains_of, external_name, graph_of
+from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.boxes.templates import Template
 from purekube.composites.composite import Composite, Explanation
 from purekube.composites.decisions import (
@@ -169,6 +170,8 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
         composite = composite_of(box)
         everywhere += parent_rights(composite, near=False)
         tenant += parent_rights(composite, near=True)
+        if box.model.spec.deletion_policy is DeletionPolicy.DELETE:
+            (tenant if box.kind.namespaced else everywhere).append(Access(box.kind, ("delete",)))
         if box.account is not None:
             name = "" if box.account.expressions else box.account.raw
             tenant.append(Access(SERVICE_ACCOUNT, ("impersonate",), name=name))

@@ -22,7 +22,12 @@ READERS: Final = f"{DOMAIN}/readers"
 
 def finalizer(box: "Box") -> str:
     """Return the finalizer that keeps a parent until its children have been removed."""
-    return f"{DOMAIN}/{box.name}"
+    return finalizer_named(box.name)
+
+
+def finalizer_named(name: str) -> str:
+    """Return the finalizer of the parents of the box with this name."""
+    return f"{DOMAIN}/{name}"
 
 
 def child_labels(box: "Box") -> Mapping[str, str]:

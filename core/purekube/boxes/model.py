@@ -13,6 +13,7 @@ import attrs
 from purekube.apimachinery.fields import schema_field
 from purekube.apimachinery.formats import DNS_LABEL, GO_DURATION, IDENTIFIER
 from purekube.apimachinery.problems import ValidationProblems
+from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy
 from purekube.boxes.when_conditions import AFTER, OPERATORS, WhenCondition, read_when_condition
 
 API_VERSION: Final = "box.vworkspace.io/v1alpha1"
@@ -133,28 +134,48 @@ def _only(raw: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 @attrs.frozen
 class CrdSource:
-    """The CRD of the box's kind: a file next to the box, or the name of one that is installed."""
+    """The CRD of the box's kind: a file next to the box, the name of one that is installed, or its `spec` itself."""
 
     file: str = ""
     name: str = ""
+    spec: Mapping[str, Any] | None = None
 
     JSON_SCHEMA: ClassVar[_Schema] = {
         "anyOf": [
             {"type": "string", "minLength": 1},
             {"type": "object", "required": ["name"], "properties": {"name": _TEXT}},
+            {"type": "object", "required": ["spec"], "properties": {"spec": {"type": "object"}}},
         ]
     }
 
     @classmethod
     def of(cls, raw: Any) -> "CrdSource":
-        """Read a file's name, or `{name: …}`."""
+        """Read a file's name, `{name: …}` or `{spec: …}`."""
         if isinstance(raw, str) and raw:
             return cls(file=raw)
         if isinstance(raw, Mapping):
-            _only(raw, ("name",))
-            if isinstance(raw.get("name"), str) and raw["name"]:
-                return cls(name=raw["name"])
-        raise _must_be("a file beside this one, or {name: webapps.example.com}")
+            _only(raw, ("name", "spec"))
+            name, spec = raw.get("name"), raw.get("spec")
+            if isinstance(name, str) and name and spec is None:
+                return cls(name=name)
+            if isinstance(spec, Mapping) and name is None:
+                return cls(spec=spec)
+        raise _must_be("a file beside this one, {name: webapps.example.com}, or {spec: …} with the CRD's spec")
+
+    @property
+    def manifest(self) -> Mapping[str, Any] | None:
+        """The CRD that `spec` declares; None without one."""
+        if self.spec is None:
+            return None
+        names = self.spec.get("names")
+        plural = names.get("plural") if isinstance(names, Mapping) else None
+        meta = {"name": f"{plural}.{self.spec.get('group')}"}
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": meta,
+            "spec": self.spec,
+        }
 
 
 @attrs.frozen
@@ -484,6 +505,13 @@ class BoxSpec:
     validation: tuple[BoxValidation, ...] = schema_field("What every object has to keep.", default=())
     mutation: tuple[BoxMutation, ...] = schema_field("What is filled in.", default=())
     versions: tuple[BoxVersion, ...] = schema_field("Versions of the kind, and how they become each other.", default=())
+    rollout: BoxRollout = schema_field(
+        "How a changed box reaches the objects of its kind, for a box that is applied to a cluster.",
+        default=BoxRollout(),
+    )
+    deletion_policy: DeletionPolicy = schema_field(
+        "What becomes of the objects of its kind when an applied box is deleted.", default=DeletionPolicy.REFUSE
+    )
 
 
 @attrs.frozen

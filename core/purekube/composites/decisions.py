@@ -207,7 +207,7 @@ def with_status(
     requeued.
     """
     live = _live(composite, parent)
-    wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, wanted))
+    wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, (*wanted, *parent.notes)))
     if observed.hidden_kinds:
         decision = attrs.evolve(decision, requeue=decision.requeue.no_later_than(REFUSED_SECONDS))
     decision = attrs.evolve(decision, row=_row(wanted))

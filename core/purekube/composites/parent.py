@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.definitions import CONTROLLER_DOMAIN as DOMAIN
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
@@ -47,11 +48,15 @@ _KIND: Final = re.compile(
 
 @attrs.frozen
 class Parent:
-    """An object that has children. `conditions` are those of the types that its controller owns."""
+    """An object that has children. `conditions` are those of the types that its controller owns.
+
+    `notes` are conditions that its status gets in addition to those that a decision finds.
+    """
 
     metadata: ObjectMeta
     manifest: Manifest
     conditions: tuple[Condition, ...] = ()
+    notes: tuple[DesiredCondition, ...] = ()
 
     @property
     def namespace(self) -> str | None:

@@ -72,6 +72,8 @@ class KubeVerb(StrEnum):
 
 WRITES: Final = frozenset((KubeVerb.CREATE, KubeVerb.UPDATE, KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.DELETE))
 """The verbs that may change something."""
+_REVIEWS: Final = ("authorization.k8s.io", "authentication.k8s.io")
+"""The groups whose objects are reviews."""
 
 
 @attrs.frozen
@@ -105,9 +107,14 @@ class KubeRequest:
         return ObjectRef(self.kind, self.namespace, self.name)
 
     @property
+    def is_review(self) -> bool:
+        """True for a review, which is answered and not stored (SubjectAccessReview)."""
+        return self.verb is KubeVerb.CREATE and not self.subresource and self.kind.group in _REVIEWS
+
+    @property
     def writes(self) -> bool:
-        """True if the request may change something: it is a write, and no dry run."""
-        return self.verb in WRITES and not self.params.get("dryRun")
+        """True if the request may change something: it is a write, no dry run and no review."""
+        return self.verb in WRITES and not self.is_review and not self.params.get("dryRun")
 
     def __str__(self) -> str:
         action = f"{self.action} of" if self.subresource else self.action

@@ -135,6 +135,10 @@ class KubeApi:
         )
         return await self.transport.send(request)
 
+    async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
+        """Create a review, which is answered and not stored (SubjectAccessReview)."""
+        return await self.transport.send(KubeRequest(KubeVerb.CREATE, kind, body=manifest, account=self._account))
+
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         """PUT the object with its resourceVersion. Raises NotFound, Stale, Invalid."""
         ref, params = _target(manifest, kind), _strict(field_manager)

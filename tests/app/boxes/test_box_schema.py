@@ -6,10 +6,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube.schema import compile_schema, prune, validate
 from purekube.schema.objectmeta import with_type_meta
 from purekube_run.boxes.document import read_marked
-from tools.box_schemas import crd_document, json_schema
+from tools.box_schemas import json_schema
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]
@@ -23,7 +24,8 @@ def document(path: Path) -> Any:
 @pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
 def test_box_schemas_take_every_example(path: Path) -> None:
     VALIDATOR.validate(document(path))
-    schema = with_type_meta(compile_schema(crd_document()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
+    (version,) = applied_box_definition()["spec"]["versions"]
+    schema = with_type_meta(compile_schema(version["schema"]["openAPIV3Schema"]))
     whole = document(path)
     assert validate(schema, whole) == []
     assert prune(schema, whole)[1] == ()

@@ -1,4 +1,4 @@
-"""The kinds Deployment, StatefulSet and DaemonSet."""
+"""The kinds ControllerRevision, Deployment, StatefulSet and DaemonSet."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -140,7 +140,31 @@ _DAEMON_STATUS: Final = {
     "numberReady": 0,
 }
 
+
+def _check_revision(manifest: Manifest) -> list[StatusCause]:
+    causes = [] if manifest.get("data") is not None else [required("data", "data is mandatory")]
+    number = manifest["revision"]
+    negative = invalid_value("revision", number, "must be greater than or equal to 0")
+    return [*causes, negative] if number < 0 else causes
+
+
+def _check_revision_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    if equal(new.get("data"), old.get("data")):
+        return _check_revision(new)
+    return [*_check_revision(new), invalid_value("data", new.get("data"), "field is immutable")]
+
+
 WORKLOADS: Final = (
+    built_in(
+        schemas.CONTROLLER_REVISION,
+        Behaviour(
+            skeleton={"revision": 0},
+            generation=Generation.NEVER,
+            read=lambda manifest: filled(manifest, revision=0),
+            check=_check_revision,
+            check_update=_check_revision_update,
+        ),
+    ),
     built_in(
         schemas.DEPLOYMENT,
         _behaviour(_deployment, strategy={}),

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import attrs
 from cyclopts import Parameter
 
-from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
-from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
+from purekube.boxes.definition import crd_of
 from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.model import KIND
 from purekube.composites.parent import recorded_kinds
+from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
@@ -20,7 +23,13 @@ from vworkspace_app import VERSION
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.extension_manifests import account_rbac, box_installation, box_rbac, name_of
+from vworkspace_app.install.extension_manifests import (
+    account_rbac,
+    applied_installation,
+    box_installation,
+    box_rbac,
+    name_of,
+)
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 
@@ -82,9 +91,16 @@ def render_box_manifests(
             "give --cert-manager, or --webhook-ca with the authority of its certificate"
         )
     if crds_only:
-        crd = definition_of(box)
+        crd = crd_of(box)
         return dump([with_conversion(crd, name_of(box), trust) if duties.versions else crd], output)
     return dump(list(box_installation(box, _files(file, loaded), image, options, trust)), output)
+
+
+def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
+    """Return a box as an object to apply, with the spec of its CRD in it. Raises CommandError."""
+    box, _ = _loaded(file, crds)
+    document = next(each.value for each in read_marked(file) if each.value.get("kind") == KIND)
+    return dump([{**document, "spec": {**document["spec"], "crd": {"spec": box.crd["spec"]}}}], output)
 
 
 def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
@@ -102,46 +118,6 @@ def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
             f"{file}: a box that is installed names its CRD by a file beside it: spec.crd: webapp-crd.yaml"
         )
     return {path.name: read_text(file), source: read_text(str(path.parent / source))}
-
-
-def definition_of(box: Box) -> Manifest:
-    """Return the CRD with the box's rules and literal defaults, as far as a CRD can hold them.
-
-    A label on it makes `status` recognize the kind as a box's.
-    """
-    stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
-    meta = box.crd["metadata"]
-    labelled = {**meta, "labels": {**(meta.get("labels") or {}), BOX_NAME: box.name}}
-    return {**box.crd, "metadata": labelled, "spec": {**box.crd["spec"], "versions": stored}}
-
-
-def _versions(box: Box) -> Sequence[Mapping[str, Any]]:
-    versions: Sequence[Mapping[str, Any]] = box.crd["spec"]["versions"]
-    return versions
-
-
-def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
-    schema = version["schema"]["openAPIV3Schema"]
-    rules = [_rule(rule.rule, rule.message, rule.field) for rule in box.rules if rule.in_crd]
-    if rules:
-        schema = {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", ()), *rules]}
-    for mutation in box.mutations:
-        if mutation.is_default:
-            schema = _with_default(schema, mutation.path, mutation.value.raw)
-    return {**version, "schema": {"openAPIV3Schema": schema}}
-
-
-def _rule(rule: str, message: str, field: str) -> dict[str, Any]:
-    said = {"rule": rule, **({"message": message} if message else {})}
-    return {**said, **({"fieldPath": f".{field}"} if field else {})}
-
-
-def _with_default(schema: Mapping[str, Any], path: Sequence[str], value: Any) -> Mapping[str, Any]:
-    if not path:
-        return {**schema, "default": value}
-    fields = schema.get("properties") or {}
-    below = _with_default(fields.get(path[0]) or {}, path[1:], value)
-    return {**schema, "properties": {**fields, path[0]: below}}
 
 
 def rbac(
@@ -181,12 +157,18 @@ def rbac(
 
 
 def manifests(
-    file: Annotated[str, Parameter(name="FILE", help="The file of a box, next to its CRD.")],
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box, next to its CRD; none with --applied.")] = "",
     /,
     *,
+    applied: Annotated[
+        bool, Parameter(help="Instead: what runs the boxes that are applied to the cluster.", negative="")
+    ] = False,
     image: Annotated[
         str, Parameter(help="Image of the operator, at best by digest.")
     ] = f"vworkspace-operator:{VERSION}",
+    as_object: Annotated[
+        bool, Parameter(help="Only the box, as an object to apply, with its CRD in it.", negative="")
+    ] = False,
     crds_only: Annotated[bool, Parameter(help="Only the CRD, with the box's rules in it.", negative="")] = False,
     crds: Crds = None,
     namespace: Tenants = None,
@@ -209,8 +191,19 @@ def manifests(
 
         vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
+        vworkspace-operator box manifests --applied --crds-only | kubectl apply --server-side -f -
+        vworkspace-operator box manifests webapp.yaml --as-object | kubectl apply --server-side -f -
     """
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
+    if applied != (not file):
+        raise CommandError("give a FILE or --applied (see vworkspace-operator box manifests --help)", status=USAGE)
+    if applied:
+        parts = [applied_box_definition()] if crds_only else applied_installation(image, options)
+        print(dump(list(parts), output), end="")
+        return
+    if as_object:
+        print(render_object(file, crds or (), output), end="")
+        return
     authority = b"" if webhook_ca is None else read_authority(webhook_ca)
     trust = WebhookTrust(system_namespace, authority, cert_manager)
     print(render_box_manifests(file, crds or (), image, options, trust, output, crds_only=crds_only), end="")

@@ -32,6 +32,7 @@ BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("v1", "PersistentVolume"): ("storage_schemas", "PERSISTENT_VOLUME"),
     ("storage.k8s.io/v1", "StorageClass"): ("storage_schemas", "STORAGE_CLASS"),
     ("policy/v1", "PodDisruptionBudget"): ("storage_schemas", "POD_DISRUPTION_BUDGET"),
+    ("apps/v1", "ControllerRevision"): ("workload_schemas", "CONTROLLER_REVISION"),
     ("apps/v1", "Deployment"): ("workload_schemas", "DEPLOYMENT"),
     ("apps/v1", "StatefulSet"): ("workload_schemas", "STATEFUL_SET"),
     ("apps/v1", "DaemonSet"): ("workload_schemas", "DAEMON_SET"),

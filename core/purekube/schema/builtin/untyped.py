@@ -19,7 +19,7 @@ _NAMES: Final[Mapping[str, str]] = {
         "ValidatingWebhookConfiguration/validatingwebhookconfigurations*"
     ),
     "apiregistration.k8s.io/v1": "APIService/apiservices*",
-    "apps/v1": "ControllerRevision/controllerrevisions ReplicaSet/replicasets",
+    "apps/v1": "ReplicaSet/replicasets",
     "autoscaling/v1": "HorizontalPodAutoscaler/horizontalpodautoscalers",
     "autoscaling/v2": "HorizontalPodAutoscaler/horizontalpodautoscalers",
     "certificates.k8s.io/v1": "CertificateSigningRequest/certificatesigningrequests*",

@@ -1,4 +1,4 @@
-"""Schemas of Pod, of workloads, Job and CronJob."""
+"""Schemas of ControllerRevision, Pod, of workloads, Job and CronJob."""
 
 from typing import Final
 
@@ -30,6 +30,14 @@ POD: Final = BuiltIn(Kind("", "v1", "Pod", "pods"), obj(spec=POD_SPEC, status=PO
 _ROLLING: Final = obj(maxSurge=INT_OR_STRING, maxUnavailable=INT_OR_STRING)
 _CLAIM: Final = obj(metadata=EMBEDDED_META, spec=CLAIM_SPEC, apiVersion=STRING, kind=STRING)
 _COUNTS: Final = {"observedGeneration": INT64, "collisionCount": INT32, "conditions": CONDITIONS}
+CONTROLLER_REVISION: Final = BuiltIn(
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
+    obj(
+        "revision",
+        data={"type": "object", "x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-map-type": "atomic"},
+        revision=INT64,
+    ),
+)
 DEPLOYMENT: Final = BuiltIn(
     Kind("apps", "v1", "Deployment", "deployments"),
     obj(

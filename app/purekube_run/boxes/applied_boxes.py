@@ -1,0 +1,353 @@
+"""The controller of applied boxes: it loads and unloads the controller of each box's parents while it runs (PH-10)."""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import attrs
+import structlog
+
+from purekube.apimachinery.definitions import BOX_NAME
+from purekube.apimachinery.errors import Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
+from purekube.apimachinery.problems import Place
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.structuring import read_meta
+from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
+from purekube.boxes.applied_status import decide_with_status
+from purekube.boxes.box import Box
+from purekube.boxes.read import BoxProblem
+from purekube.boxes.revised import RevisedBox
+from purekube.boxes.revisions import (
+    CONTROLLER_REVISION,
+    OPERATOR_BOX,
+    Assignments,
+    BroughtTo,
+    Revision,
+    assignments_of,
+    read_revisions,
+)
+from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.composites.composite import status_writer
+from purekube.composites.status_writers import StatusWriter, shared_statuses
+from purekube.controller.decision import Decision
+from purekube.controller.execute import PassRules
+from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.store import ObjectStore, without_managed_fields
+from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.reconcile import ReconcileResult
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.boxes.applied_load import LoadedDefinition, lacking_rights, load_definition, told_of
+from purekube_run.composites.caches import external_informers, informers_of
+from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.controller.controller import ControllerDefinition, For, StatusManager, Watches, Work
+from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.lookups import all_of, find
+from purekube_run.controller.manager import ControllerManager
+from purekube_run.controller.runner import ManagerOptions, Runner
+
+NAME: Final = "operatorbox"
+"""The controller's name in metrics and logs."""
+_BY_BOX: Final = "box"
+_COALESCED: Final = 0.5
+"""The seconds within which changes of parents wake their box once."""
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.define(eq=False)
+class ServedBox:
+    """A box whose parents are reconciled. `assignments` say which revision each of them has."""
+
+    revisions: tuple[str, ...]
+    reconciler: CompositeReconciler
+    assignments: Assignments
+    runner: Runner | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its parents."""
+        return self.reconciler.composite.kind
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why it does not work yet; "" once every cache is full."""
+        if any(informer.missing for informer in self.reconciler.parents):
+            return f"the API server does not serve {self.kind.crd_name} yet"
+        caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
+        late = [each for informers in caches for each in informers if not each.has_synced]
+        return f"its caches of {late[0].kind.crd_name} are being filled" if late else ""
+
+
+class _Caches(Informers):
+    """The caches of boxes and revisions, and for lookups also those of the parents of every box that is served."""
+
+    def __init__(self, runners: Sequence[InformerRunner], served: Mapping[str, ServedBox]) -> None:
+        super().__init__(runners)
+        self._served = served
+
+    def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
+        """Return the informer of a kind that covers a namespace."""
+        parents = (box.reconciler.informers.find(kind, namespace) for box in self._served.values() if box.kind == kind)
+        return super().find(kind, namespace) or next(parents, None)
+
+
+class AppliedBoxes:
+    """The applied boxes of a process. `manager` runs the controllers of their parents; `taken` are other controllers.
+
+    ControllerRevisions are in `namespace`.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        events: EventSink,
+        manager: ControllerManager,
+        options: ManagerOptions,
+        namespace: str,
+        taken: Sequence[StatusWriter] = (),
+    ) -> None:
+        self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
+        self._namespace, self._taken = namespace, tuple(taken)
+        self.served: dict[str, ServedBox] = {}
+        self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
+        self._granted: set[tuple[str, str]] = set()
+        self._work: Work | None = None
+        self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
+
+    def _informer(self, kind: Kind) -> InformerRunner:
+        store = ObjectStore(kind, transform=without_managed_fields, indexers={_BY_BOX: _box_of})
+        is_box = kind == OPERATOR_BOX
+        return InformerRunner(
+            self._api,
+            kind,
+            clock=self._clock,
+            random=self._options.random,
+            namespace=None if is_box else self._namespace,
+            label_selector="" if is_box else BOX_NAME,
+            store=store,
+        )
+
+    def controller(self) -> ControllerDefinition:
+        """Return the controller of OperatorBoxes."""
+        boxes, revisions = self.caches
+        rules = PassRules(OPERATOR_BOX, AppliedBox.read, self._decide, MANAGER, FINALIZER, idempotent=True, rounds=6)
+        reconciler = DecisionReconciler(
+            rules,
+            lambda stored: AppliedBox.read(stored.manifest),
+            self._observe,
+            self._api,
+            self._events,
+            LiveRereads(self.caches, self._clock),
+            absent=self._absent,
+        )
+        definitions = self._manager.shared.find(CUSTOM_RESOURCE_DEFINITION)
+        return ControllerDefinition(
+            NAME,
+            OPERATOR_BOX,
+            reconciler,
+            self.caches,
+            For((boxes,)),
+            StatusManager(
+                StatusOwner(MANAGER, {OPERATOR_BOX: frozenset(CONDITIONS)}),
+                _not_permitted,
+                _remedy,
+                title="boxes",
+            ),
+            watches=(
+                Watches((revisions,), lambda change: _keys(_box_of(change.object))),
+                Watches(filter(None, (definitions,)), self._keys_of_definition),
+            ),
+            resync=60.0,
+            synced=self._synced,
+            background=(self._follow,),
+        )
+
+    async def _synced(self) -> None:
+        await self.caches.wait_for_sync()
+        await self._manager.shared.wait_for_sync()
+
+    async def _follow(self, work: Work) -> None:
+        self._work = work
+        await anyio.sleep_forever()
+
+    def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield the boxes whose definitions were compiled with a CRD that changed, and forget these."""
+        for name, loaded in self._definitions.items():
+            if any(change.ref.name in definition.crds for definition in loaded.values()):
+                loaded.clear()
+                yield from _keys((name,))
+
+    # --- observation --------------------------------------------------------------------------------------------------
+
+    def _state(self, applied: AppliedBox, observed: BoxSnapshot) -> BoxState:
+        return BoxState(applied, observed, self._clock.now(), self._namespace)
+
+    def _decide(self, applied: AppliedBox, observed: BoxSnapshot) -> Decision:
+        return decide_with_status(self._state(applied, observed))
+
+    async def _observe(self, key: ObjectRef, applied: AppliedBox, stored: StoredObject) -> BoxSnapshot:
+        """Return what is known of a box, after loading or unloading the controller of its parents."""
+        stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
+        history = read_revisions(stored_revisions)
+        loaded = await self._loaded(key.name, applied.spec)
+        problems = loaded.problems or tuple(await self._changed(key.name, loaded.box, history))
+        lacking = await self._lacking(key.name, loaded) if not problems else ()
+        releases = applied.deletion_policy is DeletionPolicy.ORPHAN and applied.metadata.deletion_timestamp is not None
+        problem = await self._serve(key.name, () if releases else history)
+        served = self.served.get(key.name)
+        kind = await self._kind(key.name, loaded, history)
+        unserved = problem or ("" if served is None else served.obstacle)
+        observed = BoxSnapshot(
+            objects={ref: each async for ref, each in self._objects(loaded.box, kind, served, stored_revisions)},
+            box=None if problems else loaded.box,
+            problems=problems,
+            gates=loaded.gates,
+            lacking=told_of(key.name, lacking),
+            unserved=unserved,
+            serving=frozenset() if served is None or unserved else frozenset(served.revisions),
+            kind=kind,
+        )
+        if served is not None:
+            served.assignments = _assignments(history, served.revisions, self._state(applied, observed).in_use)
+        return observed
+
+    async def _objects(
+        self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
+    ) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
+        """Yield every object that the decision needs, with its reference."""
+        for manifest in revisions:
+            yield ref_of(manifest, CONTROLLER_REVISION), manifest
+        if served is not None:
+            for informer in served.reconciler.parents:
+                for manifest in informer.store.objects():
+                    yield ref_of(manifest, served.kind), manifest
+        elif kind is not None:
+            for manifest in await all_of(self._api, kind):
+                yield ref_of(manifest, kind), manifest
+        if box is None:
+            return
+        if box.model.spec.crd.spec is not None:
+            ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, box.kind.crd_name)
+            if (live := await find(self._api, ref)) is not None:
+                yield ref, live
+        if any(wave.namespaces for wave in box.model.spec.rollout.waves):
+            for manifest in await all_of(self._api, NAMESPACE):
+                yield ref_of(manifest, NAMESPACE), manifest
+
+    async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
+        """Compile a definition, unless it is known since the last change of a CRD that it reads."""
+        known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
+        if digest not in known:
+            known[digest] = await load_definition(self._api, name, spec)
+        return known[digest]
+
+    async def _lacking(self, name: str, loaded: LoadedDefinition) -> tuple[Right, ...]:
+        """Return the missing rights; those of a definition that had them all once are not reviewed again."""
+        if loaded.box is None or (name, loaded.digest) in self._granted:
+            return ()
+        lacking = await lacking_rights(self._api, loaded.box, self._options.namespaces)
+        if not lacking:
+            self._granted.add((name, loaded.digest))
+        return lacking
+
+    async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
+        """Return the kind of the parents; None if no definition compiles."""
+        every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
+        return next((each.box.kind for each in every if each.box is not None), None)
+
+    async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
+        """Return the problems of a definition that changes what an applied box must keep."""
+        former = [(await self._loaded(name, revision.definition)).box for revision in history]
+        problems = []
+        if box is not None and any(each is not None and each.kind != box.kind for each in former):
+            problems.append(BoxProblem(Place("spec.crd"), "an applied box keeps its kind: apply a box of another name"))
+        if box is not None and any(each and (each.account is None) != (box.account is None) for each in former):
+            message = "cannot be added to an applied box, or removed from it: apply a box of another name"
+            problems.append(BoxProblem(Place("spec.serviceAccountName"), message))
+        return problems
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, name: str, history: Sequence[Revision]) -> str:
+        """Reconcile the parents by every revision that compiles and is permitted; return what is in the way."""
+        boxes = {
+            revision.name: loaded.box
+            for revision in history
+            if (loaded := await self._loaded(name, revision.definition)).box is not None
+            and not await self._lacking(name, loaded)
+        }
+        served = self.served.get(name)
+        if served is not None and {*served.revisions} == {*boxes}:
+            return ""
+        await self._stop(name)
+        if not boxes:
+            return ""
+        return await self._start(name, boxes, history)
+
+    async def _start(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
+        composite = RevisedBox(boxes, lambda: served.assignments).composite()
+        writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.served.values()))
+        if refusals := list(shared_statuses((*writers, status_writer(composite)))):
+            return refusals[0]
+        api, clock, options = self._api, self._clock, self._options
+        informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
+        externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
+        reconciler = CompositeReconciler(
+            composite, api, clock, informers, externals, self._manager.shared, options.random
+        )
+        manifests = await all_of(api, composite.kind)
+        assignments = _assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
+        served = ServedBox(tuple(boxes), reconciler, assignments)
+        self.served[name] = served
+        for informer in reconciler.parents:
+            informer.subscribe(partial(self._parent_changed, ObjectRef(OPERATOR_BOX, None, name)))
+        definition = reconciler.controller(self._events, workers=options.workers, entropy=options.entropy)
+        served.runner = self._manager.load(definition)
+        _log.info("box loaded", box=name, kind=composite.kind.crd_name, revisions=list(boxes))
+        return ""
+
+    def _parent_changed(self, key: ObjectRef, change: CacheChange) -> None:
+        if self._work is not None:
+            self._work.enqueue(key, after=_COALESCED)
+
+    async def _stop(self, name: str) -> None:
+        served = self.served.pop(name, None)
+        if served is not None and served.runner is not None:
+            await self._manager.unload(served.runner)
+            _log.info("box unloaded", box=name)
+
+    async def _absent(self, key: ObjectRef) -> ReconcileResult:
+        self._definitions.pop(key.name, None)
+        self._granted = {granted for granted in self._granted if granted[0] != key.name}
+        await self._stop(key.name)
+        return ReconcileResult()
+
+
+def _assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
+    """Return the assignments of parents to the revisions that are served."""
+    known = [revision for revision in history if revision.name in served]
+    sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
+    return assignments_of(known, in_use, sound[-1])
+
+
+def _box_of(manifest: Manifest) -> Iterator[str]:
+    name = get_path(manifest, "metadata", "labels", BOX_NAME)
+    if isinstance(name, str):
+        yield name
+
+
+def _keys(names: Iterator[str] | Sequence[str]) -> Iterator[ObjectRef]:
+    return (ObjectRef(OPERATOR_BOX, None, name) for name in names)
+
+
+def _remedy(right: Right) -> str:
+    return "vworkspace-operator box manifests --applied | kubectl apply --server-side -f -"
+
+
+def _not_permitted(right: Right) -> str:
+    return f"the operator may not {right}. To fix: {_remedy(right)}"

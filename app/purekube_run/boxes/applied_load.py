@@ -1,0 +1,170 @@
+"""The compilation of an applied box from its object and the cluster's CRDs, and the rights that it lacks (PH-10)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.manifest import Kind, content_hash, get_path
+from purekube.apimachinery.problems import Place, ValidationProblems
+from purekube.apimachinery.resources import Access
+from purekube.boxes.box import Box
+from purekube.boxes.compile import Examination, examine
+from purekube.boxes.decide import access_of
+from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.model import API_VERSION, KIND, OperatorBox
+from purekube.boxes.read import BoxProblem, read_box
+from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
+from purekube.cel import INT, CelSyntaxError, Environment, Program, compile_expression
+from purekube.cel.types import CelType, Field
+from purekube.ports import KubeApi
+from purekube_run.boxes.installed import installed_definitions, missing_definitions
+from purekube_run.boxes.load import LoadedBox, declared_kinds
+from purekube_run.process.command_line import CommandError
+
+_COUNTS: Final = ("total", "moved", "ready", "failed", "waiting", "pinned")
+_GATE: Final = Environment({"rollout": CelType("object", fields={name: Field(INT) for name in _COUNTS})})
+_REVIEW: Final = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+_AT_ONCE: Final = 8
+"""The number of reviews that are requested at the same time."""
+
+
+@attrs.frozen(eq=False)
+class LoadedDefinition:
+    """One definition of an applied box. `crds` are the names of the CRDs that it was compiled with, or lacked."""
+
+    digest: str
+    box: Box | None
+    problems: tuple[BoxProblem, ...] = ()
+    gates: tuple[Program, ...] = ()
+    crds: frozenset[str] = frozenset()
+
+
+async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
+    """Compile a definition with the CRDs that it names and the cluster has. Raises what calls of the port raise."""
+    digest = content_hash(spec)
+    try:
+        model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
+    except ValidationProblems as error:
+        problems = tuple(BoxProblem(Place(problem.path), problem.message) for problem in error.problems)
+        return LoadedDefinition(digest, None, problems)
+    names = missing_definitions([_examined(model, ())])
+    try:
+        examined = _examined(model, await installed_definitions(api, names))
+    except CommandError as error:
+        return LoadedDefinition(digest, None, (BoxProblem(Place("spec"), error.message),), crds=frozenset(names))
+    gates, wrong = _gates(model)
+    problems = (*examined.problems, *wrong, *_impossible(examined.box))
+    box = None if problems else examined.box
+    return LoadedDefinition(digest, box, problems, gates, frozenset(names))
+
+
+def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
+    """Examine a box whose CRD it brings, or names among those installed."""
+    source, problem = model.spec.crd, ""
+    own: CrdVersions | None = None
+    try:
+        own = _own(model, installed)
+    except CrdProblem as error:
+        problem = str(error)
+    if source.file:
+        problem = f"an applied box has no files: write {{name: …}}, or {{spec: …}} with the spec of {source.file}"
+    elif own is None and not problem:
+        problem = f"the cluster has no CRD {source.name}: apply it first"
+    schemas = Schemas([*([own] if own is not None else []), *installed], declared_kinds(model))
+    found = examine(model, own, schemas)
+    if problem:
+        found = Examination(None, (BoxProblem(Place("spec.crd"), problem),))
+    return LoadedBox("", found, model, own, schemas=schemas)
+
+
+def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
+    """Return the CRD of the box's kind. Raises CrdProblem."""
+    if (manifest := model.spec.crd.manifest) is not None:
+        return CrdVersions.of(manifest)
+    named = (crd for crd in installed if get_path(crd.manifest, "metadata", "name") == model.spec.crd.name)
+    return next(named, None)
+
+
+def _impossible(box: Box | None) -> Iterator[BoxProblem]:
+    if box is not None and (duties := WebhookDuties.of(box)):
+        message = f"needs a webhook ({duties}), which only a box from a file has: see box manifests"
+        yield BoxProblem(Place("spec"), message)
+
+
+def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, ...]]:
+    programs: list[Program] = []
+    problems: list[BoxProblem] = []
+    for number, text in enumerate(model.spec.rollout.when):
+        place = Place(f"spec.rollout.when[{number}]")
+        try:
+            program = compile_expression(text, _GATE)
+        except CelSyntaxError as error:
+            problems.append(BoxProblem(place, error.problem))
+            continue
+        if program.type.name not in ("bool", "dyn"):
+            problems.append(BoxProblem(place, f"must give true or false, not {program.type}"))
+        programs.append(program)
+    return tuple(programs), tuple(problems)
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
+async def lacking_rights(api: KubeApi, box: Box, namespaces: Sequence[str]) -> tuple[Right, ...]:
+    """Return the rights on the box's kinds that this process lacks, by SelfSubjectAccessReview, in order.
+
+    `namespaces` are those that it works in; none means all. Raises what calls of the port raise.
+    """
+    access = access_of((box,))
+    asked = [(each, "") for each in access.everywhere]
+    asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]
+    rights = [
+        (Right(verb, each.kind.group, each.resource, namespace), each)
+        for each, namespace in asked
+        for verb in each.verbs
+    ]
+    limit, refused, errors = anyio.CapacityLimiter(_AT_ONCE), set[int](), list[OperatorError]()
+
+    async def ask(number: int, right: Right, on: Access) -> None:
+        async with limit:
+            try:
+                if not await _allowed(api, right, on):
+                    refused.add(number)
+            except OperatorError as error:  # raised below: from the task group it would come as an exception group
+                errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        for number, (right, on) in enumerate(rights):
+            group.start_soon(ask, number, right, on)
+    if errors:
+        raise errors[0]
+    return tuple(rights[number][0] for number in sorted(refused))
+
+
+async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
+    attributes = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": on.kind.plural,
+        "subresource": on.subresource,
+        "namespace": right.namespace,
+        "name": on.name,
+    }
+    spec = {"resourceAttributes": {key: text for key, text in attributes.items() if text}}
+    review = {"apiVersion": _REVIEW.api_version, "kind": _REVIEW.kind, "spec": spec}
+    return get_path(await api.review(review, kind=_REVIEW), "status", "allowed") is True
+
+
+def told_of(name: str, lacking: Sequence[Right]) -> str:
+    """Return the message about missing rights, with the command that prints the role; "" if none is missing."""
+    if not lacking:
+        return ""
+    more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    options = "--service-account vworkspace-boxes --no-leader-elect"
+    command = f"vworkspace-operator box rbac {name}.yaml {options} | kubectl apply --server-side -f -"
+    return f"the operator may not {lacking[0]}{more}. To fix: {command}"

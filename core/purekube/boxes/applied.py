@@ -1,0 +1,342 @@
+"""The decision about an applied box: its revision, its roll-out, its removal (PH-10).
+
+Expected flow
+    the finalizer; the definition as a ControllerRevision; the CRD; once the process serves the revision, the parents
+    that move to it; what was learned of the revisions; the status.
+Guarantees
+    Pure. Nothing of a definition that is not accepted and permitted is written. A parent moves by one write, which
+    fails if the parent has changed since. All durable state is on the objects: a process that starts in the middle of a
+    roll-out goes on where the last one stopped.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, assert_never
+
+import attrs
+
+from purekube.apimachinery.definitions import BOX_DOMAIN
+from purekube.apimachinery.manifest import Kind, Manifest, content_hash, get_path
+from purekube.apimachinery.meta import APPLIED_HASH, Condition, ObjectMeta
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.structuring import read_meta, read_own_conditions
+from purekube.boxes.box import Box
+from purekube.boxes.definition import crd_of
+from purekube.boxes.labels import finalizer_named
+from purekube.boxes.members import BoxParent, members_of, parent_of, seconds_until_due
+from purekube.boxes.read import BoxProblem
+from purekube.boxes.revisions import (
+    CONTROLLER_REVISION,
+    Assignments,
+    BroughtTo,
+    Revision,
+    assignments_of,
+    definition_of,
+    move,
+    read_revisions,
+    revision_manifest,
+    revision_name,
+    superfluous,
+)
+from purekube.boxes.rollout import Health, RolloutStep, next_step
+from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure
+from purekube.cel import CelError, Program
+from purekube.controller.decision import (
+    REFUSED_SECONDS,
+    Apply,
+    Create,
+    Decision,
+    Delete,
+    Finalizer,
+    MergePatch,
+    Requeue,
+    Snapshot,
+)
+
+MANAGER: Final = "vworkspace-boxes"
+"""The field manager of applied boxes, their CRDs and ControllerRevisions."""
+FINALIZER: Final = f"{BOX_DOMAIN}/objects"
+"""The finalizer that keeps an applied box while its deletion waits for its objects."""
+ACCEPTED, PERMITTED, SERVING, ROLLED_OUT = "Accepted", "Permitted", "Serving", "RolledOut"
+CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
+_STARTING_SECONDS: Final = 0.5
+_AT_ONCE: Final = 50
+"""The most objects that are released in one step of a removal."""
+
+
+@attrs.frozen
+class AppliedBox:
+    """An OperatorBox as the API server holds it; its spec need not be readable."""
+
+    metadata: ObjectMeta
+    manifest: Manifest
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> "AppliedBox":
+        """Read an object; never raises."""
+        return cls(read_meta(manifest), manifest, read_own_conditions(manifest, CONDITIONS))
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec as it was applied."""
+        spec = self.manifest.get("spec")
+        return spec if isinstance(spec, Mapping) else {}
+
+    @property
+    def deletion_policy(self) -> DeletionPolicy:
+        """The deletion policy; that which keeps everything if it cannot be read."""
+        text = self.spec.get("deletionPolicy")
+        return DeletionPolicy(text) if text in tuple(DeletionPolicy) else DeletionPolicy.REFUSE
+
+    @cached_property
+    def revision(self) -> str:
+        """The name of the revision of its present definition."""
+        return revision_name(self.metadata.name, definition_of(self.spec))
+
+
+@attrs.frozen
+class BoxSnapshot(Snapshot):
+    """The observed state of an applied box; `objects` has its ControllerRevisions, its parents, its CRD and Namespaces.
+
+    `box` is the compiled definition, None if `problems` refuse it. `gates` are the programs of `rollout.when`.
+    `lacking` is the message about missing rights, `unserved` that about anything else in the way of serving, and
+    `serving` has the revisions that the parents' controller knows. `kind` is that of the parents, if it is known.
+    """
+
+    box: Box | None = None
+    problems: tuple[BoxProblem, ...] = ()
+    gates: tuple[Program, ...] = ()
+    lacking: str = ""
+    unserved: str = ""
+    serving: frozenset[str] = frozenset()
+    kind: Kind | None = None
+
+
+class BoxPhase(Enum):
+    """The state of an applied box, in the order in which it is examined."""
+
+    GOING = "it is being deleted"
+    UNGUARDED = "it has no finalizer yet"
+    REFUSED = "its definition has problems"
+    FORBIDDEN = "rights are missing"
+    UNRECORDED = "its definition is not the newest ControllerRevision yet"
+    UNSERVED = "its parents' controller does not know the definition yet"
+    SERVED = "its parents may move"
+
+
+@attrs.frozen
+class BoxState:
+    """An applied box with everything that its decision and its status follow from."""
+
+    applied: AppliedBox
+    observed: BoxSnapshot
+    now: datetime
+    namespace: str
+
+    @cached_property
+    def history(self) -> tuple[Revision, ...]:
+        """The stored revisions, oldest first."""
+        return read_revisions(
+            manifest for ref, manifest in self.observed.objects.items() if ref.kind == CONTROLLER_REVISION
+        )
+
+    @cached_property
+    def policy(self) -> BoxRollout:
+        """The policy of the roll-out; the default one while its definition is refused."""
+        return BoxRollout() if self.observed.box is None else self.observed.box.model.spec.rollout
+
+    @cached_property
+    def present(self) -> Revision | None:
+        """The stored revision of its present definition."""
+        return next((each for each in self.history if each.name == self.applied.revision), None)
+
+    @cached_property
+    def target(self) -> str:
+        """The revision that parents move to: the newest that was not given up."""
+        sound = [each.name for each in self.history if not each.given_up]
+        return sound[-1] if sound else self.applied.revision
+
+    @cached_property
+    def in_use(self) -> frozenset[str]:
+        """The revisions that are recorded on parents."""
+        return frozenset(BroughtTo.of(read_meta(manifest)).revision for manifest in self._parent_manifests)
+
+    @cached_property
+    def assignments(self) -> Assignments:
+        """The revisions that parents may have."""
+        return assignments_of(self.history, self.in_use, self.target)
+
+    @cached_property
+    def _parent_manifests(self) -> tuple[Manifest, ...]:
+        kind = self.observed.kind
+        return tuple(manifest for ref, manifest in self.observed.objects.items() if ref.kind == kind)
+
+    @cached_property
+    def parents(self) -> tuple[BoxParent, ...]:
+        """The parents of all revisions."""
+        kind, manifests = self.observed.kind, self._parent_manifests
+        if kind is None:
+            return ()
+        return tuple(parent_of(each, kind, self.assignments, self.policy, self.now) for each in manifests)
+
+    @cached_property
+    def step(self) -> RolloutStep:
+        """The next step of its roll-out."""
+        namespaces = {ref.name: manifest for ref, manifest in self.observed.objects.items() if ref.kind == NAMESPACE}
+        return next_step(
+            self.policy,
+            self.target,
+            tuple(members_of(self.parents, self.policy, namespaces)),
+            gate=lambda counts: all(_holds(gate, counts.scope) for gate in self.observed.gates),
+            given_up=[each.name for each in self.history if each.given_up],
+            pinned=sum(parent.is_pinned for parent in self.parents),
+        )
+
+    @cached_property
+    def phase(self) -> BoxPhase:
+        """The row of the table below."""
+        applied, observed = self.applied, self.observed
+        if applied.metadata.deletion_timestamp is not None:
+            return BoxPhase.GOING
+        if FINALIZER not in applied.metadata.finalizers:
+            return BoxPhase.UNGUARDED
+        if observed.box is None:
+            return BoxPhase.REFUSED
+        if observed.lacking:
+            return BoxPhase.FORBIDDEN
+        if self.present is None or self.present != self.history[-1]:
+            return BoxPhase.UNRECORDED
+        return BoxPhase.SERVED if self.target in observed.serving else BoxPhase.UNSERVED
+
+
+def _holds(gate: Program, counts: Mapping[str, int]) -> bool:
+    try:
+        return gate.evaluate({"rollout": counts}) is True
+    except CelError:
+        return False
+
+
+def decide_applied(state: BoxState) -> Decision:
+    """Decide what to write for an applied box, without its status."""
+    match state.phase:
+        case BoxPhase.GOING:
+            return _removal(state)
+        case BoxPhase.UNGUARDED:
+            return Decision(finalizer=Finalizer.ADD)
+        case BoxPhase.REFUSED:
+            return Decision()
+        case BoxPhase.FORBIDDEN:
+            return Decision(requeue=Requeue.at_latest(REFUSED_SECONDS))
+        case BoxPhase.UNRECORDED:
+            return _recorded(state)
+        case BoxPhase.UNSERVED:
+            wait = _STARTING_SECONDS if state.observed.unserved else 0.0
+            return Decision(applies=tuple(_definition(state)), requeue=Requeue.at_latest(wait))
+        case BoxPhase.SERVED:
+            return _rolled_out(state)
+        case _:
+            assert_never(state.phase)
+
+
+def _recorded(state: BoxState) -> Decision:
+    """Store the present definition as the newest revision; one that was stored before gets a new number."""
+    number = state.history[-1].number + 1 if state.history else 1
+    if state.present is not None:
+        again = state.present.annotated(given_up=None)
+        return Decision(patches=(MergePatch(state.present.ref, {**again, "revision": number}),))
+    manifest = revision_manifest(state.applied.metadata, state.namespace, definition_of(state.applied.spec), number)
+    return Decision(creates=(Create(CONTROLLER_REVISION, manifest),))
+
+
+def _definition(state: BoxState) -> Iterator[Apply]:
+    """Yield the apply of the CRD that the box brings, if the live one was not made from it."""
+    box = state.observed.box
+    if box is None or box.model.spec.crd.spec is None:
+        return
+    manifest = crd_of(box)
+    stamp = content_hash(manifest)
+    apply = Apply(CUSTOM_RESOURCE_DEFINITION, _annotated(manifest, stamp))
+    live = state.observed.objects.get(apply.ref)
+    if get_path(live, "metadata", "annotations", APPLIED_HASH) != stamp:
+        yield apply
+
+
+def _annotated(manifest: Manifest, stamp: str) -> Manifest:
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), APPLIED_HASH: stamp}}}
+
+
+# --- roll-out ---------------------------------------------------------------------------------------------------------
+
+
+def _rolled_out(state: BoxState) -> Decision:
+    learned = tuple(_learned(state))
+    due = seconds_until_due(state.parents, state.now)
+    if learned:  # the next decision of this pass goes on from it
+        return Decision(patches=learned, requeue=Requeue.at_latest(due))
+    by_ref = {parent.ref: parent for parent in state.parents}
+    moves = (move(ref, by_ref[ref].metadata, state.target, state.now) for ref in state.step.moves)
+    kept = {*state.in_use, state.target, state.applied.revision, state.assignments.newcomers}
+    left = (Delete(each.ref, each.uid, each.resource_version) for each in superfluous(state.history, kept))
+    return Decision(
+        applies=tuple(_definition(state)), patches=tuple(moves), deletes=tuple(left), requeue=Requeue.at_latest(due)
+    )
+
+
+def _learned(state: BoxState) -> Iterator[MergePatch]:
+    """Yield what is recorded about revisions: that a parent was Ready at one, or that one is given up."""
+    ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
+    for revision in state.history:
+        if not revision.is_proven and revision.name in ready:
+            yield MergePatch(revision.ref, revision.annotated(proven="true"))
+    failed, present = state.step.failed, state.present
+    gives_up = state.policy.on_failure is RolloutFailure.UNDO and failed and _former(state)
+    if gives_up and present is not None and present.name == state.target:
+        yield MergePatch(present.ref, present.annotated(given_up=f"{failed[0].ref}: {failed[0].obstacle}"))
+
+
+def _former(state: BoxState) -> bool:
+    """Report whether there is a revision to return to."""
+    return any(not each.given_up and each.name != state.target for each in state.history)
+
+
+# --- removal ----------------------------------------------------------------------------------------------------------
+
+
+def _removal(state: BoxState) -> Decision:
+    if FINALIZER not in state.applied.metadata.finalizers:
+        return Decision()
+    if state.observed.kind is None and state.history:
+        return Decision(requeue=Requeue.SLOW)  # no definition compiles: whether objects are left is not known
+    policy = state.applied.deletion_policy
+    match policy:
+        case DeletionPolicy.REFUSE:
+            return Decision() if state.parents else Decision(finalizer=Finalizer.REMOVE)
+        case DeletionPolicy.DELETE:
+            going = [parent for parent in state.parents if not parent.is_going]
+            deletes = tuple(Delete(each.ref, each.metadata.uid) for each in going)
+            return Decision(deletes=deletes) if state.parents else Decision(finalizer=Finalizer.REMOVE)
+        case DeletionPolicy.ORPHAN:
+            return _orphaned(state)
+        case _:
+            assert_never(policy)
+
+
+def _orphaned(state: BoxState) -> Decision:
+    """Release the parents from the finalizer of the box, whose controller has stopped before."""
+    name = finalizer_named(state.applied.metadata.name)
+    held = [parent for parent in state.parents if name in parent.metadata.finalizers]
+    if state.observed.serving:
+        return Decision()
+    if not held:
+        return Decision(finalizer=Finalizer.REMOVE)
+    return Decision(patches=tuple(_released(parent, name) for parent in held[:_AT_ONCE]))
+
+
+def _released(parent: BoxParent, name: str) -> MergePatch:
+    meta = parent.metadata
+    left: Sequence[str] = [each for each in meta.finalizers if each != name]
+    return MergePatch(parent.ref, {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}})

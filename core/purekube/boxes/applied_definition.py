@@ -1,0 +1,82 @@
+"""The kind OperatorBox: its CRD from the classes of a box's file, and the status of an applied one (PH-10)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
+from purekube.apimachinery.fields import conditions_field, observed_generation_field, schema_field
+from purekube.apimachinery.meta import Condition
+from purekube.apimachinery.openapi import object_schema
+from purekube.boxes.model import BoxSpec, OperatorBox
+from purekube.boxes.revisions import OPERATOR_BOX
+
+_FREE: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+@attrs.frozen
+class AppliedProblem:
+    """A problem of the definition."""
+
+    path: str = schema_field("The field.", default="")
+    message: str = schema_field("The problem, and what to write instead.", default="")
+
+
+@attrs.frozen
+class RolloutStatus:
+    """The roll-out of the newest revision."""
+
+    total: int = schema_field("Objects that take part.", default=0)
+    moved: int = schema_field("Objects at the target.", default=0)
+    ready: int = schema_field("Objects at the target that are Ready.", default=0)
+    failed: int = schema_field("Objects at the target that failed.", default=0)
+    waiting: int = schema_field("Objects that have yet to move.", default=0)
+    pinned: int = schema_field("Objects that keep a revision by annotation.", default=0)
+
+
+@attrs.frozen
+class AppliedBoxStatus:
+    """The status of an applied box."""
+
+    observed_generation: int | None = observed_generation_field()
+    conditions: tuple[Condition, ...] = conditions_field()
+    kind: str = schema_field("The kind of its objects.", default="")
+    objects: int = schema_field("How many there are.", default=0)
+    ready: int = schema_field("How many of them are Ready at their revision.", default=0)
+    revision: str = schema_field("The revision that objects move to.", default="")
+    rollout: RolloutStatus = schema_field("The roll-out of that revision.", default=RolloutStatus())
+    problems: tuple[AppliedProblem, ...] = schema_field("Problems of the definition.", default=())
+    counted_at: str = schema_field("When objects were last counted.", default="", schema={"format": "date-time"})
+
+
+COLUMNS: Final = (
+    Column("Accepted", condition_path("Accepted", "status")),
+    Column("Kind", ".status.kind"),
+    Column("Objects", ".status.objects", "integer"),
+    Column("Ready", ".status.ready", "integer"),
+    Column("Revision", ".status.revision"),
+    AGE,
+    Column("RolledOut", condition_path("RolledOut", "reason"), priority=1),
+)
+
+
+def applied_box_definition() -> dict[str, Any]:
+    """Return the CRD of OperatorBox, which is structural: a field with several forms preserves any content."""
+    description = (OperatorBox.__doc__ or "").strip()
+    spec, status = _structural(object_schema(BoxSpec)), object_schema(AppliedBoxStatus)
+    return Definition(OPERATOR_BOX, description, spec, status, COLUMNS).manifest()
+
+
+def _structural(schema: Mapping[str, Any]) -> dict[str, Any]:
+    described = {"description": schema["description"]} if "description" in schema else {}
+    if "anyOf" in schema:
+        return {**described, _FREE: True}
+    if "additionalProperties" in schema:
+        return {**described, "type": "object", _FREE: True}
+    out = dict(schema)
+    if "properties" in schema:
+        out["properties"] = {name: _structural(child) for name, child in schema["properties"].items()}
+    if "items" in schema:
+        out["items"] = _structural(schema["items"])
+    return out

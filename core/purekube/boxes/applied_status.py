@@ -1,0 +1,177 @@
+"""The status of an applied box: its four conditions, its counts, and when they are written (PH-10)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, assert_never
+
+import attrs
+
+from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.boxes.applied import ACCEPTED, PERMITTED, ROLLED_OUT, SERVING, BoxPhase, BoxState, decide_applied
+from purekube.boxes.revisions import OPERATOR_BOX
+from purekube.boxes.rollout import Health, Member, RolloutPhase
+from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.controller.decision import Decision, Requeue
+from purekube.controller.status import LiveStatus, Minor, event_of, status_change
+
+_FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "problems")
+_COUNTS: Final = Minor(frozenset((ROLLED_OUT,)), frozenset(("objects", "ready", "rollout")))
+_COUNT_SECONDS: Final = 5.0
+"""The seconds after which counts that changed are written again."""
+_MOST_NAMED: Final = 3
+_MOST_PROBLEMS: Final = 50
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+
+def decide_with_status(state: BoxState) -> Decision:
+    """Decide what to write for an applied box, and the status that reports the present state.
+
+    After a refused write of this pass nothing else is written until the next one.
+    """
+    decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
+    if decision.finalizer is not None:
+        return decision
+    live, conditions, fields = _live(state), tuple(_conditions(state)), _fields(state)
+    counted = {"countedAt": format_time(state.now)}
+    change = status_change(live, conditions, fields, state.now, not_compared=counted, minor=_COUNTS)
+    if change is None:
+        return decision
+    if change.is_minor and (wait := _seconds_until_counted(state)) > 0:
+        return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
+    meta = state.applied.metadata
+    events = (
+        event_of(each, live.ref, meta.uid, warning=_is_bad(each.condition))
+        for each in change.transitions
+        if each.previous is not None or _is_bad(each.condition)
+    )
+    return change.added_to(decision, events)
+
+
+def _is_bad(condition: Condition) -> bool:
+    return condition.status is _FALSE and condition.reason not in ("Starting", "Progressing", "NotAccepted")
+
+
+def _live(state: BoxState) -> LiveStatus:
+    meta, status = state.applied.metadata, state.applied.manifest.get("status") or {}
+    generation = status.get("observedGeneration")
+    return LiveStatus(
+        ObjectRef(OPERATOR_BOX, None, meta.name),
+        meta.resource_version,
+        meta.generation,
+        generation if isinstance(generation, int) else None,
+        state.applied.conditions,
+        {name: status[name] for name in _FIELDS if name in status},
+    )
+
+
+def _seconds_until_counted(state: BoxState) -> float:
+    try:
+        counted = parse_time(str(get_path(state.applied.manifest, "status", "countedAt") or ""))
+    except ValueError:
+        return 0.0
+    return _COUNT_SECONDS - (state.now - counted).total_seconds()
+
+
+def _fields(state: BoxState) -> Mapping[str, Any]:
+    counts, problems = state.step.counts, state.observed.problems[:_MOST_PROBLEMS]
+    kind = state.observed.kind
+    return {
+        "kind": "" if kind is None else kind.kind,
+        "objects": len(state.parents),
+        "ready": sum(parent.health is Health.READY for parent in state.parents),
+        "revision": state.target,
+        "rollout": dict(counts.scope),
+        "problems": [{"path": problem.place.path, "message": problem.message} for problem in problems],
+    }
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+def _conditions(state: BoxState) -> Iterator[DesiredCondition]:
+    yield _accepted(state)
+    yield _permitted(state)
+    yield _serving(state)
+    yield _rolled_out(state)
+
+
+def _accepted(state: BoxState) -> DesiredCondition:
+    problems = state.observed.problems
+    if not problems:
+        return DesiredCondition(ACCEPTED, _TRUE, "Valid")
+    more = f" (and {len(problems) - 1} more in status.problems)" if len(problems) > 1 else ""
+    return DesiredCondition(ACCEPTED, _FALSE, "Invalid", f"{problems[0]}{more}")
+
+
+def _permitted(state: BoxState) -> DesiredCondition:
+    if state.observed.problems:
+        return DesiredCondition(PERMITTED, _UNKNOWN, "NotAccepted")
+    if state.observed.lacking:
+        return DesiredCondition(PERMITTED, _FALSE, "Forbidden", state.observed.lacking)
+    return DesiredCondition(PERMITTED, _TRUE, "Granted")
+
+
+def _serving(state: BoxState) -> DesiredCondition:
+    observed = state.observed
+    if failure := next(iter(observed.failures), None):
+        return DesiredCondition(SERVING, _FALSE, "Refused", f"{failure.verb} {failure.ref}: {failure.error.message}")
+    if state.phase is BoxPhase.GOING:
+        return _going(state)
+    if state.target in observed.serving:
+        return DesiredCondition(SERVING, _TRUE, "Running")
+    if observed.serving:
+        return DesiredCondition(SERVING, _TRUE, "FormerRevisions", "earlier revisions; the present one is not served")
+    if observed.problems or observed.lacking:
+        return DesiredCondition(SERVING, _FALSE, "NotAccepted" if observed.problems else "NotPermitted")
+    return DesiredCondition(SERVING, _FALSE, "Starting", observed.unserved)
+
+
+def _going(state: BoxState) -> DesiredCondition:
+    count = len(state.parents)
+    match state.applied.deletion_policy:
+        case DeletionPolicy.REFUSE:
+            message = (
+                f"the deletion waits until {_objects(count)} of its kind are gone; spec.deletionPolicy may be "
+                f"{DeletionPolicy.ORPHAN} or {DeletionPolicy.DELETE}"
+            )
+        case DeletionPolicy.DELETE:
+            message = f"{_objects(count)} are being deleted"
+        case DeletionPolicy.ORPHAN:
+            message = f"{_objects(count)} are being released"
+        case policy:
+            assert_never(policy)
+    return DesiredCondition(SERVING, _TRUE if state.observed.serving else _FALSE, "Deleting", message)
+
+
+def _objects(count: int) -> str:
+    return f"{count} object{'' if count == 1 else 's'}"
+
+
+def _rolled_out(state: BoxState) -> DesiredCondition:
+    if state.phase is not BoxPhase.SERVED:
+        return DesiredCondition(ROLLED_OUT, _UNKNOWN, "NotServed")
+    step, counts = state.step, state.step.counts
+    undone = state.present.given_up if state.present is not None else ""
+    if undone and not step.moves:
+        message = (
+            f"{state.applied.revision} was undone, since an object failed: {undone}. Objects are at {state.target}. "
+            f"Change the box, or try again: vworkspace-operator box rollout resume {state.applied.metadata.name}"
+        )
+        return DesiredCondition(ROLLED_OUT, _FALSE, "Undone", message)
+    moved = f"{counts.moved} of {_objects(counts.total)} at {state.target}, {counts.ready} of them Ready"
+    match step.phase:
+        case RolloutPhase.COMPLETE:
+            return DesiredCondition(ROLLED_OUT, _TRUE, step.phase, f"{_objects(counts.total)} at {state.target}")
+        case RolloutPhase.STOPPED:
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_named(step.failed)}; {moved}")
+        case RolloutPhase.PAUSED | RolloutPhase.GATED | RolloutPhase.PROGRESSING:
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, moved)
+        case _:
+            assert_never(step.phase)
+
+
+def _named(failed: tuple[Member, ...]) -> str:
+    named = "; ".join(f"{member.ref} failed: {member.obstacle}" for member in failed[:_MOST_NAMED])
+    return f"{named} and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else named

@@ -1,0 +1,118 @@
+"""The parents of an applied box as its roll-out sees them: revision, health, wave (PH-10)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.durations import seconds_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
+from purekube.apimachinery.structuring import read_meta, read_own_conditions
+from purekube.apimachinery.timestamps import parse_time
+from purekube.boxes.revisions import CONDITION, PIN, Assignments, BroughtTo
+from purekube.boxes.rollout import Health, Member
+from purekube.boxes.rollout_policy import BoxRollout
+from purekube.composites.observe import selects
+from purekube.composites.parent import READY, STALLED
+
+
+@attrs.frozen
+class BoxParent:
+    """A parent with its revision. `due` is when it fails unless it is Ready by then."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    revision: str
+    health: Health
+    is_pinned: bool
+    ready: Condition | None
+    due: datetime | None = None
+
+    @property
+    def is_going(self) -> bool:
+        """Report whether it is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why it is not Ready, for people."""
+        if self.ready is None:
+            return "it has no status yet"
+        return f"{self.ready.reason}: {self.ready.message}".rstrip(": ")
+
+
+def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
+    """Read a parent; never raises."""
+    meta = read_meta(manifest)
+    revision = assignments.of(meta)
+    conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
+    ready, due = conditions.get(READY), _due(meta, conditions, revision, policy)
+    health = _health(meta, conditions, revision)
+    if health is Health.PROGRESSING and due is not None and due <= now:
+        health = Health.FAILED
+    return BoxParent(ref_of(manifest, kind), meta, revision, health, PIN in meta.annotations, ready, due)
+
+
+def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
+    """Return the health that the status shows, if it was decided by this revision and at this generation."""
+    ready, stalled = conditions.get(READY), conditions.get(STALLED)
+    if not _is_judged_by(conditions, revision) or ready is None or ready.observed_generation != meta.generation:
+        return Health.PROGRESSING
+    if ready.status is ConditionStatus.TRUE:
+        return Health.READY
+    is_stalled = stalled is not None and stalled.status is ConditionStatus.TRUE
+    return Health.FAILED if is_stalled else Health.PROGRESSING
+
+
+def _is_judged_by(conditions: Mapping[str, Condition], revision: str) -> bool:
+    condition = conditions.get(CONDITION)
+    return condition is not None and condition.message.partition(",")[0] == revision
+
+
+def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, policy: BoxRollout) -> datetime | None:
+    """Return when a parent that is on its way has failed; None if it may take any time.
+
+    A parent whose spec was changed since its last status gets the time that its controller needs to see that.
+    """
+    since, ready = BroughtTo.of(meta).since, conditions.get(READY)
+    if _is_judged_by(conditions, revision) and ready is not None:
+        if ready.status is ConditionStatus.TRUE or ready.observed_generation != meta.generation:
+            return None
+        changed = _time(ready.last_transition_time)
+        since = changed if since is None or (changed is not None and changed > since) else since
+    return None if since is None else since + timedelta(seconds=seconds_of(policy.progress_deadline))
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
+def members_of(
+    parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
+) -> Iterator[Member]:
+    """Yield the parents that take part in the roll-out; `namespaces` are the Namespaces by name."""
+    for parent in parents:
+        if not parent.is_pinned and not parent.is_going:
+            wave = _wave(parent.metadata, policy, namespaces.get(parent.metadata.namespace))
+            created = parent.metadata.creation_timestamp
+            yield Member(parent.ref, created, parent.revision, parent.health, wave, parent.obstacle)
+
+
+def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:
+    """Return the number of the first wave that selects an object; of none, that after the last."""
+    labelled: dict[str, Any] = {"metadata": {"labels": dict(meta.labels)}}
+    for number, wave in enumerate(policy.waves):
+        if selects(wave.objects, labelled) and selects(wave.namespaces, namespace):
+            return number
+    return len(policy.waves)
+
+
+def seconds_until_due(parents: Sequence[BoxParent], now: datetime) -> float | None:
+    """Return in how many seconds the next parent may fail; None if no parent is on its way."""
+    dues = [parent.due for parent in parents if parent.due is not None and parent.health is Health.PROGRESSING]
+    return max(0.0, (min(dues) - now).total_seconds()) if dues else None

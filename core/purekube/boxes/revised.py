@@ -1,0 +1,86 @@
+"""A box with several revisions as one controller: each parent is decided by the revision that it has (PH-10).
+
+The controller watches what any of its revisions needs, so that a parent of an older one is kept up as before.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final, TypeVar
+
+import attrs
+
+from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.meta import ConditionStatus
+from purekube.boxes.box import Box
+from purekube.boxes.decide import BoxContext, composite_of, decide, explanation_of
+from purekube.boxes.revisions import BROUGHT_TO, CONDITION, Assignments, record_of
+from purekube.composites.composite import Composite, Explanation, External, SecretUse
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Decision, Finalizer, Snapshot
+
+T = TypeVar("T")
+
+_MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA)
+
+
+@attrs.frozen(eq=False)
+class RevisedBox:
+    """The revisions of a box that run, by name. `assignments` returns the present ones."""
+
+    boxes: Mapping[str, Box]
+    assignments: Callable[[], Assignments]
+
+    def composite(self) -> Composite:
+        """Return the controller of all parents of all revisions."""
+        boxes = [*self.boxes.values()]
+        parts = [composite_of(box) for box in boxes]
+        newest, account = parts[-1], parts[-1].account
+        return attrs.evolve(
+            newest,
+            child_kinds=_each(kind for part in reversed(parts) for kind in part.child_kinds),
+            fields=_each(field for part in parts for field in part.fields),
+            conditions=_each((*(type for part in parts for type in part.conditions), CONDITION)),
+            externals=tuple(external for part in parts for external in part.externals),
+            anywhere=frozenset(kind for part in parts for kind in part.anywhere),
+            namespaces=next((part.namespaces for part in parts if part.namespaces), None),
+            asks_namespaces=any(part.asks_namespaces for part in parts),
+            secrets=next(use for use in _MOST_OF_SECRETS if any(part.secrets is use for part in parts)),
+            resync=min(part.resync for part in parts),
+            rounds=max(part.rounds for part in parts),
+            decide=self._decide,
+            external_refs=self._external_refs,
+            explain=self._explain,
+            account=None if account is None else self._account,
+        )
+
+    def _box(self, parent: Parent) -> Box:
+        return self.boxes[self.assignments().of(parent.metadata)]
+
+    def _external_refs(self, parent: Parent) -> Iterable[tuple[External, ObjectRef]]:
+        return composite_of(self._box(parent)).external_refs(parent)
+
+    def _account(self, parent: Parent) -> ObjectRef | None:
+        return composite_of(self._box(parent)).account_of(parent)
+
+    def _explain(self, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
+        return explanation_of(self._box(parent), parent, observed, now)
+
+    def _decide(self, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+        """Decide by the revision that the parent has, and record it before anything is written."""
+        assignments, meta = self.assignments(), parent.metadata
+        name = assignments.of(meta)
+        reason, message = assignments.told(meta)
+        condition = DesiredCondition(CONDITION, ConditionStatus.TRUE, reason, message)
+        decision = decide(self.boxes[name], attrs.evolve(parent, notes=(condition,)), observed, BoxContext(now))
+        if decision.finalizer is Finalizer.REMOVE or meta.deletion_timestamp or _recorded(parent) == name:
+            return decision
+        return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
+
+
+def _recorded(parent: Parent) -> str:
+    return parent.metadata.annotations.get(BROUGHT_TO, "").partition(" ")[0]
+
+
+def _each(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))

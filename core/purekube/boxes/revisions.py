@@ -1,0 +1,180 @@
+"""The revisions of an applied box: its definitions as ControllerRevisions, and which of them a parent has (PH-10).
+
+A definition is a box's spec without the parts that are about its objects as a whole, `rollout` and `deletionPolicy`.
+Equal definitions are one revision, whatever came between them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.boxes.model import API_VERSION, KIND
+from purekube.controller.decision import MergePatch
+
+CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
+OPERATOR_BOX: Final = Kind(BOX_DOMAIN, API_VERSION.rpartition("/")[2], KIND, "operatorboxes", namespaced=False)
+
+PIN: Final = f"{BOX_DOMAIN}/revision"
+"""Annotation of a parent by its owner: the revision that it keeps."""
+BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
+"""Annotation of a parent: the revision that it was last brought to, and since when."""
+PROVEN: Final = f"{BOX_DOMAIN}/proven"
+"""Annotation of a ControllerRevision at which a parent has once been Ready."""
+GIVEN_UP: Final = f"{BOX_DOMAIN}/given-up"
+"""Annotation of a ControllerRevision that was undone, with the parent that failed at it."""
+CONDITION: Final = "Revision"
+"""The condition of a parent whose message begins with the revision that its status was decided by."""
+
+MOST_KEPT: Final = 10
+"""The revisions that are kept in addition to those in use."""
+_POLICY: Final = ("rollout", "deletionPolicy")
+
+
+def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a box's spec that is a revision."""
+    return {name: value for name, value in spec.items() if name not in _POLICY}
+
+
+def revision_name(box: str, definition: Mapping[str, Any]) -> str:
+    """Return the name of the revision with this content."""
+    return f"{box}-{content_hash(definition)[:10]}"
+
+
+@attrs.frozen
+class Revision:
+    """One stored definition. The highest `number` is the newest."""
+
+    name: str
+    number: int
+    definition: Mapping[str, Any] = attrs.field(repr=False)
+    ref: ObjectRef
+    uid: str
+    resource_version: str
+    is_proven: bool = False
+    given_up: str = ""
+    """The parent that failed at it, if it was undone."""
+
+    def annotated(self, **changed: str | None) -> Manifest:
+        """Return the patch that changes annotations, by their names below our domain."""
+        named = {f"{BOX_DOMAIN}/{name.replace('_', '-')}": value for name, value in changed.items()}
+        return {"metadata": {"resourceVersion": self.resource_version, "annotations": named}}
+
+
+def read_revisions(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
+    """Return the revisions, oldest first; objects that are no revision of a box are left out."""
+    revisions = (_read(manifest) for manifest in manifests)
+    return tuple(sorted(filter(None, revisions), key=lambda revision: (revision.number, revision.name)))
+
+
+def _read(manifest: Manifest) -> Revision | None:
+    meta, definition = metadata(manifest), get_path(manifest, "data", "spec")
+    number = manifest.get("revision")
+    if not isinstance(definition, Mapping) or not isinstance(number, int):
+        return None
+    annotations = meta.get("annotations") or {}
+    return Revision(
+        str(meta["name"]),
+        number,
+        definition,
+        ObjectRef(CONTROLLER_REVISION, str(meta.get("namespace", "")), str(meta["name"])),
+        str(meta.get("uid", "")),
+        str(meta.get("resourceVersion", "")),
+        PROVEN in annotations,
+        str(annotations.get(GIVEN_UP) or ""),
+    )
+
+
+def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, Any], number: int) -> Manifest:
+    """Return the ControllerRevision of a definition, which goes with its box."""
+    manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
+    owner = {
+        "apiVersion": OPERATOR_BOX.api_version,
+        "kind": OPERATOR_BOX.kind,
+        "name": box.name,
+        "uid": box.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+    manifest["metadata"] |= {"labels": {BOX_NAME: box.name}, "ownerReferences": [owner]}
+    return {**manifest, "data": {"spec": definition}, "revision": number}
+
+
+def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
+    """Yield the oldest revisions beyond those kept; none that is in use."""
+    used = set(in_use)
+    unused = [revision for revision in history if revision.name not in used]
+    yield from unused[: max(0, len(unused) - MOST_KEPT)]
+
+
+# --- the revision of a parent -----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class BroughtTo:
+    """The record on a parent: a revision, and since when; empty if there is none."""
+
+    revision: str = ""
+    since: datetime | None = None
+
+    @classmethod
+    def of(cls, meta: ObjectMeta) -> "BroughtTo":
+        """Read the annotation; never raises."""
+        name, _, since = meta.annotations.get(BROUGHT_TO, "").partition(" ")
+        try:
+            return cls(name, parse_time(since) if since else None)
+        except ValueError:
+            return cls(name)
+
+
+def record_of(revision: str, now: datetime) -> str:
+    """Return the text of the annotation for a parent that is brought to a revision now."""
+    return f"{revision} {format_time(now)}"
+
+
+def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
+    """Return the write that brings a parent to a revision, unless the parent has changed since it was read."""
+    changed = {BROUGHT_TO: record_of(revision, now)}
+    return MergePatch(ref, {"metadata": {"resourceVersion": meta.resource_version, "annotations": changed}})
+
+
+@attrs.frozen
+class Assignments:
+    """The revisions that parents may have, oldest first, and the one that a new parent gets."""
+
+    names: tuple[str, ...]
+    newcomers: str
+
+    def of(self, meta: ObjectMeta) -> str:
+        """Return the revision of a parent: the pinned one, else the recorded one, else that of newcomers."""
+        chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
+        return next((name for name in chosen if name in self.names), self.newcomers)
+
+    def told(self, meta: ObjectMeta) -> tuple[str, str]:
+        """Return reason and message of the condition Revision."""
+        name, pin = self.of(meta), meta.annotations.get(PIN)
+        if pin is None:
+            return "Recorded", name
+        if pin != name:
+            return "NoSuchRevision", f"{name}, since the annotation {PIN} names {pin}, which the box does not have"
+        behind = len(self.names) - 1 - self.names.index(name)
+        age = f"{behind} behind {self.names[-1]}" if behind else "the newest"
+        return "Pinned", f"{name}, pinned by the annotation {PIN}: {age}"
+
+
+def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
+    """Return the assignments: a new parent gets the newest revision that was once Ready.
+
+    While none was, it gets the oldest one in use, else the target.
+    """
+    used = set(in_use)
+    sound = [revision for revision in history if not revision.given_up]
+    proven = [revision.name for revision in sound if revision.is_proven]
+    held = [revision.name for revision in sound if revision.name in used]
+    newcomers = proven[-1] if proven else held[0] if held else target
+    return Assignments(tuple(revision.name for revision in history), newcomers)

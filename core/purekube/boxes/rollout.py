@@ -1,0 +1,147 @@
+"""The roll-out of a box's revision over its parents: which of them move now, and what holds the others (PH-10).
+
+Guarantees
+    Pure. Parents move in one order, by wave and age, so that those that moved are a prefix of it. At most
+    `maxUnavailable` of them are not Ready. A parent that fails stops the roll-out; it goes on when that parent is Ready
+    or gone. Parents at a revision that was given up return from it at once.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum, StrEnum
+from typing import assert_never
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
+
+
+class Health(Enum):
+    """The state of a parent at the revision that it was brought to."""
+
+    READY = "ready"
+    PROGRESSING = "on its way"
+    FAILED = "stalled, or not Ready in time"
+
+
+@attrs.frozen
+class Member:
+    """A parent that takes part in a roll-out: one that is not pinned, and not being deleted."""
+
+    ref: ObjectRef
+    created: str
+    revision: str
+    health: Health
+    wave: int = 0
+    obstacle: str = ""
+    """The reason and message of its condition Ready, for people."""
+
+
+class RolloutPhase(StrEnum):
+    """The state of a roll-out, which is the reason of the condition RolledOut."""
+
+    COMPLETE = "Complete"
+    STOPPED = "Stopped"
+    PAUSED = "Paused"
+    GATED = "Gated"
+    PROGRESSING = "Progressing"
+
+
+@attrs.frozen
+class RolloutCounts:
+    """The numbers of parents; `moved`, `ready` and `failed` are those at the target."""
+
+    total: int = 0
+    moved: int = 0
+    ready: int = 0
+    failed: int = 0
+    pinned: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of parents that have yet to move."""
+        return self.total - self.moved
+
+    @property
+    def scope(self) -> Mapping[str, int]:
+        """The variable `rollout` of the expressions in `when`."""
+        return {**attrs.asdict(self), "waiting": self.waiting}
+
+
+@attrs.frozen
+class RolloutStep:
+    """The next step: the parents that move to the target now, and those that failed at it."""
+
+    phase: RolloutPhase
+    counts: RolloutCounts
+    moves: tuple[ObjectRef, ...] = ()
+    failed: tuple[Member, ...] = ()
+
+
+Gate = Callable[[RolloutCounts], bool]
+"""A function that reports whether the expressions in `when` hold."""
+
+
+def next_step(
+    policy: BoxRollout,
+    target: str,
+    members: Sequence[Member],
+    *,
+    gate: Gate = lambda counts: True,
+    given_up: Collection[str] = (),
+    pinned: int = 0,
+) -> RolloutStep:
+    """Decide the next step of the roll-out of `target`. Parents at a revision in `given_up` return from it at once."""
+    moved = [member for member in members if member.revision == target]
+    counts = RolloutCounts(
+        len(members),
+        len(moved),
+        sum(member.health is Health.READY for member in moved),
+        sum(member.health is Health.FAILED for member in moved),
+        pinned,
+    )
+    returning = tuple(member.ref for member in members if member.revision != target and member.revision in given_up)
+    phase = RolloutPhase.PROGRESSING if returning else _phase(policy, counts, gate)
+    failed = tuple(member for member in moved if member.health is Health.FAILED)
+    match phase:
+        case RolloutPhase.PROGRESSING:
+            return RolloutStep(phase, counts, returning or _moves(policy, target, members, counts), failed)
+        case RolloutPhase.COMPLETE | RolloutPhase.STOPPED | RolloutPhase.PAUSED | RolloutPhase.GATED:
+            return RolloutStep(phase, counts, (), failed)
+        case _:
+            assert_never(phase)
+
+
+def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate) -> RolloutPhase:
+    """Classify a roll-out in which no parent returns from a revision that was given up."""
+    if counts.ready == counts.total:
+        return RolloutPhase.COMPLETE
+    if counts.failed:
+        return RolloutPhase.STOPPED
+    if not counts.waiting:
+        return RolloutPhase.PROGRESSING
+    if policy.pause:
+        return RolloutPhase.PAUSED
+    return RolloutPhase.PROGRESSING if gate(counts) else RolloutPhase.GATED
+
+
+def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: RolloutCounts) -> tuple[ObjectRef, ...]:
+    """Return the next parents in order, as many as wave, batch and budget allow."""
+    waiting = in_order(policy.order, (member for member in members if member.revision != target))
+    if not waiting:
+        return ()
+    wave = waiting[0].wave
+    if any(member.wave < wave for member in members if member.revision == target and member.health is not Health.READY):
+        return ()
+    unready = counts.moved - counts.ready
+    budget = policy.unavailable_of(counts.total) - unready
+    batch = policy.room_in_batch(counts.moved, all_ready=not unready)
+    room = max(0, budget if batch is None else min(budget, batch))
+    return tuple(member.ref for member in waiting[:room] if member.wave == wave)
+
+
+def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
+    """Return the members in the order in which they move: by wave, then by age, then by name."""
+    by_name = sorted(members, key=lambda member: (member.ref.namespace or "", member.ref.name))
+    by_age = sorted(by_name, key=lambda member: member.created, reverse=order is RolloutOrder.NEWEST_FIRST)
+    return sorted(by_age, key=lambda member: member.wave)

@@ -1,0 +1,375 @@
+"""PH-10: boxes as objects in the cluster: acceptance, serving, roll-out, removal."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
+from tests.e2e.test_box_rights import ROLES, grant_all
+from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
+from tests.support.boxes import box_of, config, crd
+from vworkspace_app.install.extension_manifests import applied_installation, box_rbac
+from vworkspace_app.install.roles import RoleOptions
+
+SHOP: Final = box_of(config("settings")).kind
+SPEC: Final[Mapping[str, Any]] = {"image": "r/x:1", "parts": []}
+
+
+def spec_of(*resources: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """The spec of a box with these resources, which brings its CRD."""
+    return {"crd": {"spec": crd()["spec"]}, "resources": [*resources], **more}
+
+
+def settings(value: str, **more: Any) -> dict[str, Any]:
+    """A box whose only child is a ConfigMap with this value."""
+    return spec_of(config("settings", "${self.metadata.name}", data={"value": value}), **more)
+
+
+def child(name: str) -> ObjectRef:
+    return ObjectRef(CONFIG_MAP, NS, name)
+
+
+async def value_of(site: BoxSite, name: str) -> Any:
+    return get_path(await site.get(child(name)), "data", "value")
+
+
+async def until_value(site: BoxSite, name: str, value: str) -> None:
+    async def has_it() -> bool:
+        return bool(await value_of(site, name) == value)
+
+    await site.until(has_it)
+
+
+async def revisions(site: BoxSite) -> list[Manifest]:
+    """The ControllerRevisions, oldest first."""
+    page = await site.admin.list(CONTROLLER_REVISION, namespace=NS)
+    return sorted(page.items, key=lambda manifest: int(manifest["revision"]))
+
+
+async def until_condition(site: BoxSite, ref: ObjectRef, type: str, status: str, reason: str) -> str:
+    """Wait for a condition of the present generation; its message."""
+
+    async def holds() -> bool:
+        return (await site.condition(ref, type))[:2] == (status, reason)
+
+    await site.until(holds)
+    return (await site.condition(ref, type))[2]
+
+
+async def until_rolled_out(site: BoxSite, ref: ObjectRef) -> None:
+    await until_condition(site, ref, "RolledOut", "True", "Complete")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", settings("one"))
+            await until_rolled_out(site, box)
+            first = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+            assert await value_of(site, "first") == "one"
+
+            await site.apply_box("shops", settings("two"))
+            await until_value(site, "first", "two")
+            await until_rolled_out(site, box)
+
+            names = [manifest["metadata"]["name"] for manifest in await revisions(site)]
+            live = await site.get(first)
+            assert get_path(live, "metadata", "annotations", BROUGHT_TO).partition(" ")[0] == names[1]
+            status = get_path(await site.get(box), "status")
+            assert (status["kind"], status["revision"]) == ("Shop", names[1])
+
+    FACES[face](story, QUICK)
+
+
+# --- roll-out ---------------------------------------------------------------------------------------------------------
+
+BAD: Final = config("settings", "${self.metadata.name}", data={"value": "two", "Bad key!": "x"})
+"""A child that the API server refuses."""
+
+
+async def set_up(site: BoxSite, count: int, **more: Any) -> ObjectRef:
+    """A box whose first revision has reached all of so many parents."""
+    box = await site.apply_box("shops", settings("one", **more))
+    await until_rolled_out(site, box)
+    for number in range(count):
+        await site.until_ready(await site.create(SHOP, f"shop-{number}", spec=SPEC))
+    await until_rolled_out(site, box)
+    return box
+
+
+async def values(site: BoxSite, count: int) -> list[Any]:
+    return [await value_of(site, f"shop-{number}") for number in range(count)]
+
+
+def played(story: Any) -> None:
+    """A story in a world of its own, in which OperatorBoxes are served and run."""
+
+    async def whole(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            await story(site)
+
+    in_process(whole, QUICK)
+
+
+def failing(**rollout: Any) -> dict[str, Any]:
+    return spec_of(BAD, rollout={"maxUnavailable": 1, "progressDeadline": "1m", **rollout})
+
+
+def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await site.apply_box("shops", failing())
+        message = await until_condition(site, box, "RolledOut", "False", "Stopped")
+        assert message.startswith("Shop team/shop-0 failed: ")
+        assert "1 of 3 objects" in message
+        await site.clock.sleep(3600)
+        assert await values(site, 3) == ["one"] * 3
+        assert (await site.condition(ObjectRef(SHOP, NS, "shop-1")))[0] == "True"
+
+        await site.apply_box("shops", settings("three"))
+        await until_rolled_out(site, box)
+        assert await values(site, 3) == ["three"] * 3
+
+    played(story)
+
+
+def test_undo_brings_the_parents_back_to_the_revision_that_works_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        before = [get_path(await site.get(child(f"shop-{number}")), "data") for number in range(3)]
+        await site.apply_box("shops", failing(onFailure="Undo"))
+        message = await until_condition(site, box, "RolledOut", "False", "Undone")
+        assert "Shop team/shop-0" in message
+        first, second = await revisions(site)
+        for number in range(3):
+            parent = ObjectRef(SHOP, NS, f"shop-{number}")
+            await site.until_ready(parent)
+            record = get_path(await site.get(parent), "metadata", "annotations", BROUGHT_TO)
+            assert record.startswith(first["metadata"]["name"])
+        assert [get_path(await site.get(child(f"shop-{number}")), "data") for number in range(3)] == before
+        assert second["metadata"]["name"] in message
+
+    played(story)
+
+
+def test_roll_out_that_is_paused_moves_nothing_until_it_is_resumed_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 2)
+        await site.apply_box("shops", settings("two", rollout={"pause": True}))
+        await until_condition(site, box, "RolledOut", "False", "Paused")
+        await site.clock.sleep(3600)
+        assert await values(site, 2) == ["one", "one"]
+        fresh = await site.create(SHOP, "shop-2", spec=SPEC)
+        await site.until_ready(fresh)
+        assert await value_of(site, "shop-2") == "one"
+
+        await site.apply_box("shops", settings("two"))
+        await until_rolled_out(site, box)
+        assert await values(site, 3) == ["two"] * 3
+        fresh = await site.create(SHOP, "shop-3", spec=SPEC)
+        await site.until_ready(fresh)
+        assert await value_of(site, "shop-3") == "two"
+        assert len(await revisions(site)) == 2
+
+    played(story)
+
+
+def test_closed_gate_and_waves_hold_parents_back_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await site.edit(ObjectRef(SHOP, NS, "shop-2"), {"metadata": {"labels": {"canary": "yes"}}})
+        canary = {"name": "canary", "objects": {"matchLabels": {"canary": "yes"}}}
+        gates = ["rollout.moved < 1"]
+        await site.apply_box("shops", settings("two", rollout={"waves": [canary], "when": gates}))
+        await until_condition(site, box, "RolledOut", "False", "Gated")
+        await site.clock.sleep(60)
+        assert await values(site, 3) == ["one", "one", "two"]
+
+        await site.apply_box("shops", settings("two", rollout={"waves": [canary]}))
+        await until_rolled_out(site, box)
+        assert await values(site, 3) == ["two"] * 3
+
+    played(story)
+
+
+def test_pinned_parent_stays_and_says_how_far_behind_it_is_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 2)
+        (first,) = await revisions(site)
+        pinned = ObjectRef(SHOP, NS, "shop-0")
+        await site.edit(pinned, {"metadata": {"annotations": {PIN: first["metadata"]["name"]}}})
+        await site.apply_box("shops", settings("two"))
+        await until_rolled_out(site, box)
+        assert await values(site, 2) == ["one", "two"]
+        assert "1 behind" in await site.until_reason(pinned, "Pinned", "Revision")
+        assert get_path(await site.get(box), "status", "rollout", "pinned") == 1
+
+        await site.edit(pinned, {"metadata": {"annotations": {PIN: None}}})
+        await until_value(site, "shop-0", "two")
+
+    played(story)
+
+
+# --- acceptance -------------------------------------------------------------------------------------------------------
+
+
+def test_problems_have_their_paths_and_the_accepted_revision_goes_on_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        other = await site.apply_box("others", settings("x", crd={"name": "nothings.example.com"}))
+        wrong = settings("${self.spec.imgae}", rollout={"when": ["rollout.moves > 1"]})
+        await site.apply_box("shops", wrong)
+        await until_condition(site, box, "Accepted", "False", "Invalid")
+        problems = get_path(await site.get(box), "status", "problems")
+        assert [problem["path"] for problem in problems] == [
+            "spec.resources[0].template.data.value",
+            "spec.rollout.when[0]",
+        ]
+        assert "image" in problems[0]["message"]
+        assert "nothings.example.com" in await until_condition(site, other, "Accepted", "False", "Invalid")
+        await site.admin.delete(child("shop-0"))
+        await until_value(site, "shop-0", "one")
+        assert len(await revisions(site)) == 1
+
+    played(story)
+
+
+def test_a_second_box_of_the_same_kind_is_not_served_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        await set_up(site, 1)
+        other = await site.apply_box("others", settings("x"))
+
+        async def says_why() -> bool:
+            told = (await site.condition(other, "Serving"))[2]
+            return "box shops and the box others would both write the status" in told
+
+        await site.until(says_why)
+        assert (await site.condition(other, "RolledOut"))[0] == "Unknown"
+
+    played(story)
+
+
+def test_a_refused_write_is_reported_and_tried_again_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving(place="nowhere"):
+            box = await site.apply_box("shops", settings("one"))
+            message = await until_condition(site, box, "Serving", "False", "Refused")
+            assert message.startswith("create ControllerRevision nowhere/shops-")
+            await site.namespace("nowhere")
+            await until_rolled_out(site, box)
+
+    in_process(story, QUICK)
+
+
+# --- removal ----------------------------------------------------------------------------------------------------------
+
+
+def test_deletion_waits_for_the_objects_and_serves_them_meanwhile_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        await site.admin.delete(box)
+        assert "1 object" in await until_condition(site, box, "Serving", "True", "Deleting")
+        await site.admin.delete(child("shop-0"))
+        await until_value(site, "shop-0", "one")
+        await site.admin.delete(ObjectRef(SHOP, NS, "shop-0"))
+        await site.until_gone(ObjectRef(SHOP, NS, "shop-0"), child("shop-0"), box)
+
+    played(story)
+
+
+def test_deletion_policy_delete_takes_the_objects_first_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 2, deletionPolicy="Delete")
+        await site.admin.delete(box)
+        await site.until_gone(box)
+        assert await site.get(ObjectRef(SHOP, NS, "shop-0")) is None
+        assert await values(site, 2) == [None, None]
+
+    played(story)
+
+
+def test_deletion_policy_orphan_leaves_objects_that_can_be_deleted_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 2, deletionPolicy="Orphan")
+        await site.admin.delete(box)
+        await site.until_gone(box)
+        await site.clock.sleep(600)
+        assert await values(site, 2) == ["one", "one"]
+        shop = ObjectRef(SHOP, NS, "shop-0")
+        await site.admin.delete(shop)
+        await site.until_gone(shop)
+
+    played(story)
+
+
+# --- rights and restarts ----------------------------------------------------------------------------------------------
+
+
+def of_the_operator(options: RoleOptions) -> Iterable[dict[str, Any]]:
+    """The printed roles, those of the operator's own namespace in that of this story."""
+    for manifest in applied_installation("image", options):
+        meta = manifest["metadata"]
+        if manifest["kind"] in ROLES:
+            yield {**manifest, "metadata": {**meta, "namespace": NS}} if "namespace" in meta else manifest
+
+
+def test_nothing_is_loaded_before_the_rights_are_there_and_the_printed_roles_suffice_PH_10() -> None:
+    resource = config("settings", "${self.metadata.name}", data={"value": "one"})
+    box = attrs.evolve(box_of(resource, deletionPolicy="Delete"), name="shops")
+    account = RoleOptions(account="vworkspace-operator")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        await grant_all(site, of_the_operator(account))
+        async with site.serving() as boxes:
+            shops = await site.apply_box("shops", settings("one", deletionPolicy="Delete"))
+            message = await until_condition(site, shops, "Permitted", "False", "Forbidden")
+            assert message.startswith("the operator may not ")
+            assert "box rbac shops.yaml" in message
+            assert boxes.served == {}
+            assert await revisions(site) == []
+
+            await grant_all(site, box_rbac(box, attrs.evolve(account, elects=False)))
+            await until_rolled_out(site, shops)
+            first = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+            await site.apply_box("shops", settings("two", deletionPolicy="Delete"))
+            await until_value(site, "first", "two")
+            await site.admin.delete(shops)
+            await site.until_gone(shops, first)
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_process_that_starts_in_the_middle_of_a_roll_out_writes_nothing_twice_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        assert site.server is not None
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await set_up(site, 4)
+            await site.apply_box("shops", settings("two", rollout={"maxUnavailable": 1, "when": ["rollout.moved < 2"]}))
+            await until_condition(site, box, "RolledOut", "False", "Gated")
+            await site.clock.sleep(60)
+        assert await values(site, 4) == ["two", "two", "one", "one"]
+        kinds = (CONFIG_MAP, SHOP)
+        refs = [ObjectRef(kind, NS, f"shop-{number}") for number in range(4) for kind in kinds]
+        before = {ref: await site.get(ref) for ref in refs}
+        async with site.serving():
+            await site.clock.sleep(600)
+        assert {ref: await site.get(ref) for ref in before} == before
+        async with site.serving():
+            await site.apply_box("shops", settings("two"))
+            await until_rolled_out(site, box)
+        assert await values(site, 4) == ["two"] * 4
+
+    in_process(story, QUICK)
