@@ -137,7 +137,6 @@ class BoxWorld(World):
         super().__init__(most_rounds=_MOST_ROUNDS, behaviour=behaviour, **simulated_for(box))
         self.box = box
         self.writes = 0
-        self.statuses: list[Manifest] = []
         self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
         """The callback for each pass that wrote something."""
         self._entropy = SeededEntropy(0) if entropy is None else entropy
@@ -168,7 +167,6 @@ class BoxWorld(World):
             if verb != STATUS:
                 self.say(f"{verb} {what}")
         if result.status is not None:
-            self.statuses.append(result.status)
             self.say(f"status: {ready_of(result.status)}")
         if result.executed:
             self.on_pass(ref)

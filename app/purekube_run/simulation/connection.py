@@ -5,12 +5,12 @@ to its next request that matches. No request of a dead replica arrives.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, assert_never
 
 import attrs
 
@@ -58,16 +58,25 @@ class SlowAnswer(BaseException):
     """The fault of an answer that arrives late: no error of the caller."""
 
 
-_FAULTS: Final[Mapping[Trouble, Fault]] = {
-    Trouble.CRASH_BEFORE: Fault(Crash(Trouble.CRASH_BEFORE.value)),
-    Trouble.CRASH_AFTER: Fault(Crash(Trouble.CRASH_AFTER.value), after=True),
-    Trouble.UNAVAILABLE: Fault(Unavailable("Internal error occurred: etcdserver: leader changed", status=500)),
-    Trouble.LOST_ANSWER: Fault(Unavailable("no answer"), after=True),
-    Trouble.TOO_MANY: Fault(Unavailable("too many requests", status=429, retry_after=3.0, may_have_happened=False)),
-    Trouble.STALE: Fault(Stale("Operation cannot be fulfilled: the object has been modified")),
-    Trouble.SLOW: Fault(SlowAnswer(), after=True),
-    Trouble.GARBAGE: Fault(Unavailable("the answer is not the JSON of an API server")),
-}
+def _fault_of(trouble: Trouble) -> Fault:
+    """Return the fault of a trouble, with an error of its own: one that was raised refers to its world."""
+    match trouble:
+        case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
+            return Fault(Crash(trouble.value), after=trouble is Trouble.CRASH_AFTER)
+        case Trouble.UNAVAILABLE:
+            return Fault(Unavailable("Internal error occurred: etcdserver: leader changed", status=500))
+        case Trouble.LOST_ANSWER:
+            return Fault(Unavailable("no answer"), after=True)
+        case Trouble.TOO_MANY:
+            return Fault(Unavailable("too many requests", status=429, retry_after=3.0, may_have_happened=False))
+        case Trouble.STALE:
+            return Fault(Stale("Operation cannot be fulfilled: the object has been modified"))
+        case Trouble.SLOW:
+            return Fault(SlowAnswer(), after=True)
+        case Trouble.GARBAGE:
+            return Fault(Unavailable("the answer is not the JSON of an API server"))
+        case _:
+            assert_never(trouble)
 
 
 @attrs.define
@@ -206,7 +215,7 @@ class Link:
                 continue
             del self.process.disturbances[at]
             ordered.happened(request)
-            return _FAULTS[ordered.trouble]
+            return _fault_of(ordered.trouble)
         return self.process.schedule(request)
 
     def partition(self, seconds: float) -> None:

@@ -1,6 +1,8 @@
 """Runs with faults: each fault happens, seeded defects are found by the law they break, and failing runs shrink."""
 
 import json
+import weakref
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,30 @@ def test_what_the_server_shares_between_readers_is_never_changed() -> None:
 
     perform(draw(3, seconds=600, instances=3, replicas=2, faults=tuple(FAULTS)), compare)
     assert compared > 100
+
+
+def test_nothing_of_a_world_is_left_when_its_run_is_over() -> None:
+    """SIM-1: memory stays flat over any number of runs, whatever struck in them."""
+    worlds: list[weakref.ref[SimulatedWorld]] = []
+
+    def remember(world: SimulatedWorld, laws: Laws) -> None:
+        worlds.append(weakref.ref(world))
+
+    happened = Counter[str]()
+    for seed in (1, 2):
+        outcome = perform(draw(seed, seconds=300, instances=2, replicas=2, faults=tuple(FAULTS)), remember)
+        happened.update(outcome.happened)
+    happened.update(perform(script(*LIFE, *_OF_REQUESTS), remember).happened)
+    assert {incident.fault for incident in _OF_REQUESTS} <= set(happened)
+    assert [world() for world in worlds] == [None] * 3
+
+
+_OF_REQUESTS = tuple(
+    Incident(25.0 + number, fault, choice=0.0)
+    for number, fault in enumerate(
+        ("api-error", "lost-answer", "too-many-requests", "write-conflict", "proxy-garbage", "crash-after-write")
+    )
+)
 
 
 @pytest.mark.slow

@@ -17,9 +17,10 @@ from purekube.composites.observe import observe_live
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.simulation.box_laws import FAULTS, Broken, try_example
+from purekube_run.simulation.box_laws import Broken, try_example
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
+from purekube_run.simulation.trial import FAULTS
 from vworkspace_app.commands.session import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
