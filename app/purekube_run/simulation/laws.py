@@ -23,7 +23,8 @@ from purekube_run.simulation.world import World
 NOTE: Final = "example.com/note"
 """An annotation that people write, and that stays."""
 _AFTER_RESTORE: Final = 90.0
-"""Seconds after a restore of etcd in which two replicas may both believe to lead: the Lease itself went back."""
+"""Seconds after a restore of etcd in which two replicas may both believe to lead, since the Lease itself went back, and
+watches are silent."""
 _MOST_WRITES: Final = 90
 """The writes of one object within a minute that are no hot loop."""
 
@@ -198,6 +199,15 @@ class Laws:
         self.check("REC-7", "observedGeneration does not fall", ref, has >= had, f"{has}")
 
     # --- once faults have stopped ------------------------------------------------------------------------------------
+
+    @property
+    def is_recovering(self) -> bool:
+        """True while no living process holds a Lease, or watches have yet to notice that etcd was restored."""
+        living = {replica.unique for replica in self.world.replicas if replica.is_running}
+        leases = self.world.server.store.scan(place_of(LEASE))
+        holders = (str(get_path(lease.shared(), "spec", "holderIdentity") or "") for lease in leases)
+        is_led = all(holder.rpartition("_")[2] in living for holder in holders)
+        return not is_led or self.is_just_restored(self.world.seconds)
 
     @property
     def is_progressing(self) -> bool:

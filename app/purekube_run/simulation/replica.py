@@ -87,6 +87,8 @@ class Replica(ABC):
         self.streams = WatchFaults()
         """The further faults of its watches, in every life."""
         self.task: asyncio.Task[None] | None = None
+        self.unique = ""
+        """The end of the identity by which its present life holds Leases."""
         self._world = world
         self._latency = latency
         self.link = self.new_link()
@@ -131,7 +133,7 @@ class Replica(ABC):
 
     def _machine(self) -> Machine:
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}")
-        unique = f"{random.getrandbits(64):016x}"
+        self.unique = unique = f"{random.getrandbits(64):016x}"
         return Machine(self.clock, self.clock.boottime, random.random, self.name, lambda: unique)
 
     def _over(self, task: "asyncio.Task[None]") -> None:

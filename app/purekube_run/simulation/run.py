@@ -174,7 +174,7 @@ class _Run:
         limit = world.seconds + _CONVERGE
         while not laws.broken and world.seconds < limit:
             self.workload.help_out()
-            if not laws.is_progressing and not any(laws.unsettled()):
+            if not laws.is_recovering and not laws.is_progressing and not any(laws.unsettled()):
                 break
             world.run(_LOOK)
         if not laws.broken:

@@ -32,6 +32,9 @@ class JobLaws:
         self._gone: dict[str, float] = {}
         self._answered: set[str] = set()
         """The keys of jobs that were answered."""
+        self._first: dict[str, str] = {}
+        """The first job of each key: the others repeat it, and may be answered before it."""
+        self._succeeded: set[str] = set()
         self._world.control.jobs.on_ack.append(self._acked)
         self._world.control.jobs.on_result.append(self._resulted)
 
@@ -57,6 +60,7 @@ class JobLaws:
 
     def _acked(self, job: JobEntry) -> None:
         """Check that the record of a job precedes its ack; one that is refused or known needs none."""
+        self._first.setdefault(job.raw["idempotencyKey"], job.id)
         record = self._world.server.store.get(place_of(SECRET), (OWN_NAMESPACE, head_name(job.id)))
         is_new = job.raw["idempotencyKey"] not in self._answered and not is_forged(job.raw)
         if is_new and not self._was_restored:
@@ -68,7 +72,8 @@ class JobLaws:
         if is_forged(raw):
             self._laws.check("PULL-9", "a forged job fails", job.id, outcome == "failed", f"it {outcome}")
             return
-        if key in self._answered and not self._was_restored:
+        repeats = key in self._succeeded or (key in self._answered and self._first.get(key) != job.id)
+        if repeats and not self._was_restored:
             told = f"{key} was answered before, and now {outcome}"
             self._laws.check("PULL-3", "a repeated job does nothing", job.id, outcome != "succeeded", told)
         elif outcome == "succeeded" and raw["kind"] == "apply":
@@ -77,6 +82,8 @@ class JobLaws:
         elif outcome == "succeeded" and raw["kind"] == "delete":
             self._check_deleted(job)
         self._answered.add(key)
+        if outcome == "succeeded":
+            self._succeeded.add(key)
 
     def _check_deleted(self, job: JobEntry) -> None:
         payload = job.raw["payload"]
