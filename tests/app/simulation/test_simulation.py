@@ -91,7 +91,7 @@ _OF_REQUESTS = tuple(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [50016, 50039, 60025])
 def test_a_law_waits_for_what_is_still_to_come(seed: int) -> None:
-    """REC-6, PULL-3: a standby finds what a killed leader left, watches notice a restore, a repetition may end first."""
+    """REC-6, PULL-3: a standby finds what a leader left, watches notice a restore, a repetition may end first."""
     outcome = perform(draw(seed, seconds=600, instances=5, replicas=2, faults=tuple(FAULTS)))
     assert outcome.broken == ()
     assert {("REC-6", "nothing is written at rest"), ("PULL-3", "a repeated job does nothing")} <= outcome.laws
