@@ -21,7 +21,7 @@ _TURN: Final = 0.05
 
 @attrs.define
 class ManualClock:
-    """A `Clock` that moves only when its methods are called. `sleep` moves it at once and never suspends."""
+    """A `Clock` that moves only when its methods are called. `sleep` advances it immediately and never suspends."""
 
     started: datetime = START
     elapsed: float = 0.0
@@ -50,11 +50,11 @@ class ManualClock:
 
 
 class StuckError(RuntimeError):
-    """A deadlock: every task of a virtual loop waits, and no timer or descriptor will wake any."""
+    """The error that every task of a virtual loop waits, and no timer or file descriptor will wake any of them."""
 
 
 class BusyError(RuntimeError):
-    """A hot loop: the tasks of a virtual loop run for ever without waiting, so that time cannot pass."""
+    """The error that the tasks of a virtual loop run for ever without waiting, so that no time can pass."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -99,12 +99,11 @@ class _NumberedTask(asyncio.Task[Any]):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop in which waiting takes no time: `time()` jumps to the next timer when nothing is ready.
+    """An event loop in which waiting takes no time: when nothing is ready, `time()` jumps to the next timer.
 
-    Runs are deterministic as long as they do not depend on the outside: no sockets. Time does not pass while a thread
-    of `run_in_executor` works. `at_rest` is called when no task is ready, before time jumps; it returns whether it made
-    a task ready, or stopped the loop. After `most_rounds` of the loop without a jump, BusyError is raised, because a
-    task is called at once again and again.
+    Runs are deterministic if they use nothing outside, such as sockets. Time does not pass while a thread of
+    `run_in_executor` works. `at_rest` is called when no task is ready, before time jumps; it returns whether it made a
+    task ready or stopped the loop. BusyError is raised after `most_rounds` rounds of the loop without a jump.
     """
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
@@ -136,14 +135,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> "asyncio.Future[T]":
-        """Run a function in a thread, as every loop does, and stop virtual time until it ends."""
+        """Run a function in a thread. Virtual time does not pass until it ends."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)
         return future
 
     async def shutdown_default_executor(self, *args: Any) -> None:
-        """Shut down the executor, as every loop does, in a thread for which virtual time waits."""
+        """Shut down the executor in a thread. Virtual time does not pass until that is done."""
         self._in_threads += 1
         try:
             await super().shutdown_default_executor(*args)
@@ -164,7 +163,7 @@ def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
 
 
 class VirtualClock:
-    """A `Clock` of the running virtual loop. It can be created anywhere, and used inside the loop only."""
+    """A `Clock` of the running virtual loop. It can be created anywhere, but used only inside the loop."""
 
     def now(self) -> datetime:
         """Return the virtual wall time."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class SeededEntropy:
-    """An `Entropy` that depends on `seed` only; its texts differ from each other, except by chance."""
+    """An `Entropy` whose texts depend only on `seed`. They differ from each other, except by chance."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

@@ -45,9 +45,9 @@ def _ignore(request: KubeRequest, stream: WatchStream) -> None:
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends and return its result.
+    """Run a coroutine that never suspends, and return its result.
 
-    Raises RuntimeError if it suspends, since it would wait for an event loop that is not there.
+    Raises RuntimeError if it suspends, because there is no event loop that could resume it.
     """
     try:
         coroutine.send(None)
@@ -59,7 +59,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class InProcessTransport:
-    """An implementation of `KubeTransport` for one user of an in-memory API server."""
+    """A `KubeTransport` to an in-memory API server, as one user."""
 
     def __init__(self, server: ApiServer, caller: Caller, sleep: Sleep | None, on_open: OnOpen) -> None:
         self._server = server
@@ -68,7 +68,7 @@ class InProcessTransport:
         self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Perform one request. `resourceVersion` of a get is ignored, because there is no cache that could be stale."""
+        """Perform one request. A get ignores `resourceVersion`, because there is no cache that could be stale."""
         try:
             return self._perform(request)
         except ApiFailure as failure:
@@ -120,10 +120,10 @@ class InProcessTransport:
 
 
 class InProcessKube(KubeApi):
-    """A `KubeApi` for one user of an in-memory API server.
+    """A `KubeApi` to an in-memory API server, as one user.
 
-    `sleep` is used to end a watch after its `timeout_seconds`: the sleep of a virtual clock, or asyncio's when None.
-    `on_open` gets the stream of each watch, which the caller may end or let fail.
+    `sleep` is used to end a watch after its `timeout_seconds`; None means asyncio's. `on_open` is called with the
+    stream of each watch, which the caller may end or let fail.
     """
 
     def __init__(

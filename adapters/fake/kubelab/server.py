@@ -56,12 +56,12 @@ T = TypeVar("T", Reply, ObjectPage)
 
 
 class ApiServer:
-    """One API server with its objects. All methods raise `ApiFailure` and nothing else.
+    """A Kubernetes API server in memory, with its objects. All methods raise only `ApiFailure`.
 
-    `collects` runs garbage collection and namespace deletion within every write; without it they wait for `run_gc`, and
-    without calls of that the server is like a kube-apiserver without a controller manager. With `rbac` the roles and
-    bindings in the store decide what callers may do; without it they may do everything. `window` is how many changes
-    the history holds, `audit_limit` how many requests the audit log.
+    With `collects`, garbage collection and deletion of namespaces run within every write; without it they run only in
+    `run_gc`. A server on which that is never called resembles a kube-apiserver without a controller manager. With
+    `rbac`, the roles and bindings in the store decide what callers may do; without it they may do everything. `window`
+    is the number of changes in the history, `audit_limit` the number of requests in the audit log.
 
     Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. Conversion webhooks of CRDs
     are called through `ask`, except by the HTTP handler, which calls them itself.
@@ -184,7 +184,7 @@ class ApiServer:
             raise
 
     def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
-        """Write an audit entry for a prepared write that a webhook denied."""
+        """Write an audit entry for a prepared write that a webhook refused."""
         self.request_filter.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
@@ -192,7 +192,10 @@ class ApiServer:
         return self._writer.mutated(prepared, patch, version)
 
     def commit(self, prepared: Prepared) -> Reply | None:
-        """Store a prepared write; None if the live object has changed since, and the write must be prepared again."""
+        """Store a prepared write.
+
+        Return None if the live object has changed since, so that the write must be prepared again.
+        """
         if not self._writer.is_current(prepared):
             return None
         call = prepared.call
@@ -241,9 +244,10 @@ class ApiServer:
         return self._controllers.run()
 
     def restore(self, snapshot: StoreSnapshot) -> None:
-        """Replace all objects by a snapshot's, as a restore of etcd does: watches end, resourceVersions repeat.
+        """Replace all objects by those of a snapshot, as a restore of etcd does.
 
-        A watch from a version above the restored one is accepted, and silent until the version is reached again (W-15).
+        Watches end, and resourceVersions are issued again. A watch from a version above the restored one is accepted,
+        and silent until that version is reached again (W-15).
         """
         self.streams.end()
         self.store.restore(snapshot)

@@ -11,11 +11,10 @@ from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 
 @attrs.define
 class MemoryJobStore:
-    """Records and tombstones in dictionaries.
+    """A `JobStore` in memory.
 
-    Records are kept as JSON, so that a caller's later changes have no effect.
-
-    `longest` is the most bytes of a record; `remembered` the most tombstones, of which the oldest are forgotten first.
+    Records are kept as JSON, so that a caller's later changes have no effect. `longest` is the largest number of bytes
+    of a record. `remembered` is the largest number of tombstones, of which the oldest are forgotten first.
     """
 
     longest: int = 1024 * 1024

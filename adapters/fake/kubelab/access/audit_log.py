@@ -34,9 +34,9 @@ class AuditEntry:
 
 
 class AuditLog:
-    """The last `limit` requests, oldest first. `on_entry`, when set, is called with each entry as it is added.
+    """A log of the last `limit` requests, oldest first. `on_entry`, if set, is called with each entry as it is added.
 
-    One thread may iterate while another adds: the iteration is over a copy.
+    One thread may iterate while another adds, since the iteration is over a copy.
     """
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -56,7 +56,7 @@ class AuditLog:
             self.on_entry(entry)
 
     def clear(self) -> None:
-        """Forget all entries, so that a test counts from here on."""
+        """Remove all entries, so that a test counts from here on."""
         self._entries.clear()
 
     def select(self, desired: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
@@ -64,7 +64,7 @@ class AuditLog:
         return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
-        """Return the write requests that were no dry runs, of one user or of all."""
+        """Return the write requests of one user or of all, except dry runs."""
         return self.select(
             lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
         )

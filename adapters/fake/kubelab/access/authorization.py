@@ -51,7 +51,10 @@ def _definition(kind: Kind) -> ServedKind:
 
 @attrs.frozen
 class Attributes:
-    """A verb on a resource. `namespace` is empty for cluster-scoped requests, `name` for collections."""
+    """The attributes of a request for authorization: a verb on a resource.
+
+    `namespace` is empty for cluster-scoped requests, `name` for collections.
+    """
 
     verb: str
     group: str
@@ -106,7 +109,7 @@ class _Grant:
 
 
 class Rbac:
-    """Authorization by the roles in the store. They are read again only after a role or binding changed."""
+    """An authorizer by the roles in the store, which are read again only after a role or binding changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -152,7 +155,7 @@ class Rbac:
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """Return the caller as which a service account's token is authenticated."""
+    """Return the caller that the token of a service account authenticates."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(service_account_user(namespace, name), groups, agent)
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class RequestFilter:
-    """The filter of requests. With `authorize` None every caller may do everything."""
+    """A filter that authorizes and audits requests. With `authorize` None every caller may do everything."""
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
         self.authorize = authorize
@@ -51,9 +51,9 @@ class RequestFilter:
         *,
         only: str = "",
     ) -> T:
-        """Admit the request, run `act`, and write the audit log whatever the outcome.
+        """Authorize the request, run `act`, and write an audit entry whatever the outcome.
 
-        `only` is the name that a list or watch selects: it counts as the object's name for roles with `resourceNames`.
+        `only` is the name that a list or watch selects. It counts as the object's name for roles with `resourceNames`.
         """
         before, status = self._store.version, 500
         try:
@@ -154,7 +154,10 @@ def _method(verb: RequestVerb) -> str:
 
 
 class Reviewer:
-    """The answers to access reviews. A caller may review itself; to review other users it needs a right."""
+    """The part of the server that answers access reviews.
+
+    A caller may review itself; to review other users it needs a right.
+    """
 
     def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
         self._rbac = rbac

@@ -62,7 +62,7 @@ def webhooks_for(
 
 
 def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
-    """Return the refusal that a webhook's answer means; None if it allows the request."""
+    """Return the refusal in a webhook's answer; None if the webhook allows the request."""
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}
@@ -77,7 +77,7 @@ def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """Return the refusal because a webhook cannot be called; None if its failurePolicy is Ignore."""
+    """Return the refusal if a webhook cannot be called; None if its failurePolicy is Ignore."""
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'

@@ -26,7 +26,8 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 @attrs.frozen
 class ClusterAccess:
-    """Callers by bearer token, the first being the kubeconfig's default; None makes every caller the administrator.
+    """The callers by bearer token, of which the first is the kubeconfig's default. None makes every caller
+    administrator.
 
     `tls` is the server's certificate; None serves plain HTTP.
     """
@@ -108,7 +109,9 @@ def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None
 
 @contextmanager
 def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
-    """Append every request to `path` as a line of JSON, at once. Raises KubelabError when it cannot be written."""
+    """Append every request to the file `path` as a line of JSON, immediately. Raises KubelabError if it cannot be
+    written.
+    """
     if path is None:
         yield
         return

@@ -15,9 +15,9 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 
 class KubelabError(Exception):
-    """The error that the laboratory cannot start, with what to do.
+    """The error that the laboratory cannot start. Its message says what to do.
 
-    `option` is the option to blame, such as `simulate`; `is_misuse`: the options themselves are wrong.
+    `option` is the option that caused it, such as `simulate`. `is_misuse` says that the options themselves are wrong.
     """
 
     def __init__(self, text: str, *, option: str = "", is_misuse: bool = False) -> None:

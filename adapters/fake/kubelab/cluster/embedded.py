@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @attrs.define
 class EmbeddedCluster:
-    """An API server in memory and the simulators in it."""
+    """An API server in memory, with the simulated controllers that run in it."""
 
     server: ApiServer
     flux: "FluxSimulator | None" = None
@@ -37,7 +37,7 @@ class EmbeddedCluster:
     def start(
         cls, crds: Sequence[Manifest], simulate: str | Iterable[str] = (), *, rbac: bool = False
     ) -> "EmbeddedCluster":
-        """Return a cluster with these CRDs installed, and those of the simulated controllers that `crds` lacks.
+        """Return a cluster with these CRDs installed. CRDs of the simulated controllers are added if `crds` lacks them.
 
         `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, its roles and
         bindings are enforced. Raises KubelabError for a CRD that is refused, and for a simulator that does not exist.

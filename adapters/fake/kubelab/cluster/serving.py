@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Server:
-    """A cluster that serves. Its URL and kubeconfig are for clients; `call` reaches into the API server itself."""
+    """A cluster that is being served. Clients use its URL and kubeconfig; `call` gives access to the API
+    server itself.
+    """
 
     url: str
     kubeconfig: Path
@@ -54,7 +56,7 @@ class Server:
 
 @attrs.frozen
 class ServingThread:
-    """A thread that serves at a URL: the portal into its event loop, and the future of its work."""
+    """A thread that serves at a URL, with a portal into its event loop, and the future of its work."""
 
     url: str
     portal: BlockingPortal
@@ -110,9 +112,10 @@ def serve_cluster(
 
 @contextmanager
 def serving_thread(run: Callable[[Callable[[str], None]], Awaitable[None]]) -> Iterator[ServingThread]:
-    """Run what serves until it is cancelled, in a thread with an event loop of its own, while the block runs.
+    """Run a server in a thread with its own event loop while the block runs. `run` serves until it is cancelled.
 
-    `run` calls its argument with the URL once requests are accepted. Raises what it raises, before or after.
+    `run` calls its argument with the URL once requests are accepted. Exceptions of `run` are raised here, whenever they
+    occur.
     """
 
     async def task(*, task_status: TaskStatus[str] = TASK_STATUS_IGNORED) -> None:

@@ -43,14 +43,14 @@ def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
-    """Yield the simulators' CRDs that are not among the given real ones."""
+    """Yield the simulators' CRDs that are not among `crds`, which are usually those of the real projects."""
     present = {crd["metadata"]["name"] for crd in crds}
     ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
 
 
 def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """Return the simulators of these names, not running yet."""
+    """Return the simulators of these names. They do not run yet."""
     others = [name for name in names if name != _FLUX]
     return (
         FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in names else None,
@@ -59,7 +59,9 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run a simulator until cancelled: no object ends the process, as controller-runtime recovers from panics."""
+    """Run a simulator until cancelled. An error about one object does not end it, as controller-runtime recovers
+    panics.
+    """
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)
 

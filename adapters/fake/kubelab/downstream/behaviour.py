@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 
 
 class Ending(StrEnum):
-    """The way an attempt ends. A controller that does not distinguish an ending treats it as FAIL."""
+    """The ways in which an attempt can end. A controller that does not distinguish one of them treats it as FAIL."""
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
 @attrs.frozen
 class WorkflowStep:
-    """One node of a workflow. A suspended one waits until it is resumed, or for `seconds` if given."""
+    """One node of a workflow. A suspended node waits until it is resumed, or for `seconds` if given."""
 
     name: str
     seconds: float | None = None
@@ -68,7 +68,7 @@ class DownstreamOutcome:
 
 @attrs.frozen
 class DownstreamRule:
-    """An outcome for matching objects; None matches everything. `name` is a glob (`nightly-*`)."""
+    """An outcome for matching objects. None in a field matches everything. `name` is a glob (`nightly-*`)."""
 
     outcome: DownstreamOutcome
     kind: str | None = None
@@ -209,7 +209,10 @@ class DownstreamBehaviour:
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
-        """Return the rule for the next attempt at `ref`, given the rules `used` by earlier attempts; None: success."""
+        """Return the rule for the next attempt at `ref`; None for success.
+
+        `used` are the rules of earlier attempts, which count against each rule's `times`.
+        """
         for rule in self.rules:
             times = rule.outcome.times
             if rule.matches(ref) and (times is None or list(used).count(rule) < times):

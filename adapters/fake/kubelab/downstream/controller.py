@@ -15,17 +15,17 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to forget all memories of an object, whose data was deleted. The answer is None."""
+    """A request to drop all controllers' memories of an object whose data was deleted. The answer is None."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """The observations of a controller. `live` is None for a deleted object of which a memory remains.
+    """Everything that a controller sees in one pass. `live` is None for a deleted object of which a memory remains.
 
-    `world` has every observed object of the kinds that the controller watches, `memories` the memories of other
-    objects.
+    `world` has every observed object of the kinds that the controller watches. `memories` are the controller's memories
+    of other objects.
     """
 
     ref: ObjectRef
@@ -70,10 +70,10 @@ class ObjectView:
 
 @attrs.frozen
 class PassResult:
-    """The end of a pass over one object: the controller's memory of it, and the time of the next pass.
+    """The end of a pass over one object: the controller's memory of the object, and the time of the next pass.
 
-    A memory of None is forgotten. `interval` marks a regular interval, as opposed to remaining work. `error` is what
-    the controller would log.
+    A memory of None is dropped. `interval` marks a regular interval, as opposed to remaining work. `error` is the text
+    that the controller would log.
     """
 
     memory: Any = None
@@ -108,7 +108,7 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the live object so that it becomes `after`; send nothing if they are equal."""
+    """Patch the live object so that it becomes `after`. Nothing is sent if they are equal."""
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
     patch: dict[str, Any] = {}
@@ -121,14 +121,14 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
-    """Return the object's metadata with these finalizers after its own."""
+    """Return the object's metadata with these finalizers added after its own."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove these finalizers from the object; send nothing if it has none of them."""
+    """Remove these finalizers from the object. Nothing is sent if it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):
@@ -153,7 +153,10 @@ def moment_of(text: Any) -> datetime | None:
 def with_condition(
     conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
 ) -> list[dict[str, Any]]:
-    """Return `conditions` with `new` in place of its type's; the transition time changes only with the status."""
+    """Return `conditions` with `new` in place of the condition of its type.
+
+    The transition time changes only if the status does.
+    """
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
     changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
@@ -174,7 +177,7 @@ def uid_of(manifest: Manifest) -> str:
 
 @attrs.frozen
 class Attempt:
-    """A running attempt. It ends at `until`; a stalled one has no end."""
+    """A running attempt, which ends at `until`. A stalled one has no end."""
 
     outcome: DownstreamOutcome
     began: datetime
@@ -182,12 +185,12 @@ class Attempt:
     rule: DownstreamRule | None = None
 
     def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
-        """Return the rules that are used up after this attempt: `used`, and its own."""
+        """Return the rules that count as used after this attempt: `used`, and the attempt's own."""
         return used if self.rule is None else (*used, self.rule)
 
 
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
-    """Begin an attempt at the object, which takes `seconds` unless its outcome has a duration."""
+    """Return a new attempt at the object. It takes `seconds` unless its outcome has a duration."""
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
@@ -196,12 +199,12 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt must be decided again, because its rule was removed."""
+    """Report whether a stalled attempt can continue, because its rule was removed."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """Return the refusal of a pod with that account; empty if the account exists. `default` always exists."""
+    """Return the refusal of a pod with that service account; empty if the account exists. `default` always exists."""
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""

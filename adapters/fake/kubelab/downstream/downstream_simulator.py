@@ -38,7 +38,7 @@ CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProx
 
 
 class DownstreamSimulator(Simulator):
-    """All simulated downstream controllers in one, with their memories of objects.
+    """All simulated downstream controllers, with their memories of objects.
 
     `names` are the chosen controllers of `kubelab.downstream.CONTROLLERS`, by default all. `behaviour` may be replaced
     at any time. `crash()` restarts every controller in the middle of its work.
@@ -87,7 +87,7 @@ class DownstreamSimulator(Simulator):
         self._wake()
 
     def crash(self) -> None:
-        """Restart every controller: the memory of its process is lost, pods and stored data remain."""
+        """Restart every controller. The memory of its process is lost; pods and stored data remain."""
         super().crash()
         for ref, memories in list(self._memories.items()):
             restarted = self._by_kind[ref.kind].restarted

@@ -16,14 +16,14 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """A pod: its name, and its attempt at the Job."""
+    """A simulated pod of a Job: its name, and the attempt that it makes."""
 
     name: str
     attempt: Attempt
 
     @property
     def uid(self) -> str:
-        """The uid, the same for the same name."""
+        """The uid, which is derived from the name."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, self.name))
 
 
@@ -40,7 +40,7 @@ def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEv
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Create a pod with its Event; the pod is an object only if it cannot start."""
+    """Create a pod with its Event. Only a pod that cannot start becomes an object."""
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}

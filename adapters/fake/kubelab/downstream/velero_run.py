@@ -27,9 +27,10 @@ UNDER_WAY: Final = (
 
 @attrs.frozen
 class Flow:
-    """The differences between backups and restores: names of counts, and the duration of the work.
+    """The differences between backups and restores: the names of counts, and the duration of the work.
 
-    A backup reports the total before its first item, and its hooks with its last; a restore its hooks at the end.
+    A backup reports its total before the first item, and its hooks with the last item. A restore reports its hooks at
+    the end.
     """
 
     done: str
@@ -40,7 +41,7 @@ class Flow:
 
 @attrs.frozen
 class VeleroRun:
-    """A run in progress. `manifest` is the object at its beginning, `status` the present status."""
+    """A backup or restore in progress. `manifest` is the object at its beginning, `status` the present status."""
 
     attempt: Attempt
     manifest: Manifest
@@ -62,7 +63,7 @@ class VeleroRun:
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Begin a run; `status` is its first status, `manifest` the object with Velero's defaults."""
+    """Return a new run. `status` is its first status, `manifest` the object with Velero's defaults."""
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
@@ -81,12 +82,12 @@ def has_ended(run: VeleroRun) -> bool:
 
 
 def restarted(memory: Any) -> Any:
-    """Return the memory after a restart: a run in progress is lost, one that waits or finalizes continues."""
+    """Return the memory after a restart of Velero. A run in progress is lost; one that waits or finalizes continues."""
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
 
 def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return the run, in its next phase if that is due."""
+    """Return the run in its next phase if that phase is due, otherwise unchanged."""
     if released(view, run.attempt):
         attempt = begin(view, run.used, flow.seconds)
         used = attempt.used_up(run.used)
@@ -101,7 +102,7 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return the run as it is written before its next phase, with the counts that belong to the present phase."""
+    """Return the run with the counts of its present phase, which are written before the next phase."""
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run
     status = dict(run.status)
@@ -114,12 +115,12 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a result that remembers the run and schedules a pass for its next phase."""
+    """Return a pass result that remembers the run and schedules a pass for its next phase."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 
 def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Write the status with the object: without a status subresource, this increments the generation."""
+    """Write the status together with the object. There is no status subresource, so this increments the generation."""
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 

@@ -18,7 +18,9 @@ from purekube.apimachinery.resources import VELERO_BACKUP
 
 @attrs.frozen
 class Stored:
-    """A backup in the object storage. The sync at `sync_at` notices that its object is missing."""
+    """A backup in the object storage. The next sync is at `sync_at`; it re-creates the Backup object if that is
+    missing.
+    """
 
     manifest: Manifest
     items: tuple[tuple[Kind, Manifest], ...] = ()
@@ -26,7 +28,7 @@ class Stored:
 
 
 def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Report whether a backup or restore with that spec selects an object, by namespace and resource."""
+    """Report whether a backup or restore with this spec selects an object, by namespace and resource."""
     names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
     included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
     namespace = metadata(item).get("namespace")
@@ -40,7 +42,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Request the deletion of the object and its data when the backup expires."""
+    """Request the deletion of the Backup and its data once it expires."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING
@@ -52,7 +54,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """Keep a stored backup: if its object is missing, the next sync creates it again."""
+    """Keep a stored backup. If its object is missing, the next sync creates the object again."""
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
@@ -88,6 +90,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the stored objects of the Backup with that name."""
+    """Return the objects that the Backup of that name contains."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

@@ -30,7 +30,7 @@ class StepRecord:
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
-    """Return the id of a step's node: a workflow of one step has one node with the workflow's own name."""
+    """Return the id of a step's node. In a workflow with one step it is the workflow's own name."""
     if count == 1:
         return workflow
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"
@@ -107,7 +107,10 @@ def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
 
 
 def resume_patch(workflow: Manifest) -> dict[str, Any]:
-    """Return the merge patch with which users resume a workflow: suspended nodes succeed, `spec.suspend` is removed."""
+    """Return the merge patch by which users resume a workflow.
+
+    Suspended nodes succeed, and `spec.suspend` is removed.
+    """
     nodes = {
         id_: {**node, "phase": "Succeeded"} if (node.get("type"), node.get("phase")) == ("Suspend", "Running") else node
         for id_, node in written_nodes(workflow).items()

@@ -30,7 +30,7 @@ from purekube.apimachinery.manifest import content_hash, metadata
 
 @attrs.frozen
 class Pods:
-    """Counts of pods. `ready` are ready pods of the newest template, `left` remaining pods of earlier ones."""
+    """Counts of pods. `ready` are ready pods of the newest template; `left` are remaining pods of earlier templates."""
 
     want: int
     updated: int
@@ -45,10 +45,11 @@ class Pods:
 
 @attrs.frozen
 class Rollout:
-    """The memory of a workload: the observed generation, and the rollout to its template.
+    """The memory about a workload: the observed generation, and the rollout of its template.
 
-    `before` pods of another template were ready when it began. One pod after the other becomes ready, each after
-    `seconds`, and replaces one of these. Pods of an attempt that fails or stalls are created and never become ready.
+    `before` is the number of ready pods of another template when the rollout began. New pods become ready one after the
+    other, each after `seconds`, and each replaces an old one. Pods of an attempt that fails or stalls are created and
+    never become ready.
     """
 
     generation: int
@@ -62,7 +63,7 @@ class Rollout:
 
     @property
     def works(self) -> bool:
-        """Report whether the rollout's pods become ready."""
+        """Report whether the rollout's pods will become ready."""
         return self.attempt.outcome.ending is Ending.SUCCEED
 
     def at(self, now: datetime) -> Pods:

@@ -62,7 +62,7 @@ class HelmTarget:
 
 @attrs.frozen
 class ReleaseRule:
-    """An outcome for matching actions; None in a field matches everything."""
+    """An outcome for matching Helm actions. None in a field matches everything."""
 
     outcome: FluxOutcome
     action: Action | None = None
@@ -139,7 +139,7 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """An outcome for matching requests; None in a field matches everything."""
+    """An outcome for matching requests to a registry or repository. None in a field matches everything."""
 
     outcome: SourceOutcome
     stage: PullStage | None = None

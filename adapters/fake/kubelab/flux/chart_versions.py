@@ -33,9 +33,9 @@ def is_range(reference: str) -> bool:
 
 
 def newest_within(desired: str, versions: Iterable[str]) -> str | None:
-    """Return the newest version that satisfies every comparison of a range; None if none does.
+    """Return the newest version that satisfies every comparison of a range; None if there is none.
 
-    Raises ValueError for a part that is no comparison: `^`, `~` and `||` are not simulated.
+    Raises ValueError for a part that is no comparison, since `^`, `~` and `||` are not simulated.
     """
     bounds = [_bound(part) for part in desired.replace(",", " ").split() if part != "*"]
     fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]
@@ -59,8 +59,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 def chart_version_of_tag(tag: str) -> str:
     """Return the version of the chart that was pushed under `tag`.
 
-    Registries refuse `+`, so tags have `_` instead. A tag that is no version (`latest`) says nothing about the chart;
-    such charts are simulated as 0.1.0.
+    Registries refuse `+`, so tags have `_` in its place. A tag that is no version (`latest`) does not show the chart's
+    version; such charts are simulated as 0.1.0.
     """
     version = tag.replace("_", "+")
     return version if is_semver(version) else "0.1.0"

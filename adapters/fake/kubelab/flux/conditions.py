@@ -39,7 +39,7 @@ def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
-    """Return the condition of that type, if the object has it."""
+    """Return the condition of that type; None if the object has none."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
 
@@ -106,7 +106,7 @@ def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[F
 def merge_conditions(
     latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
 ) -> list[FluxCondition]:
-    """Merge a controller's changes of conditions, from `before` to `after`, into the live object's conditions.
+    """Merge a controller's changes of conditions, from `before` to `after`, into those of the live object.
 
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
     of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).
@@ -139,9 +139,10 @@ def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
 def summarize(
     conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
 ) -> tuple[str, str, str] | None:
-    """Return status, reason and message of the Ready condition that source-controller derives; None without conditions.
+    """Return status, reason and message of source-controller's condition Ready, which it derives from others.
 
-    The worst group decides the status, the first of `scope` within it the reason and the message.
+    Return None without conditions. The worst group of conditions decides the status; the first of `scope` in that group
+    decides reason and message.
     """
     considered = [item for item in conditions if item["type"] in scope]
     if not considered:

@@ -32,8 +32,9 @@ def write_difference(
 ) -> PassStep[None]:
     """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
 
-    Each is sent only if it changed. As with the real controllers, readers can see Ready=True before the history that
-    belongs to it. Nothing more is written to an object that is gone. With `conditions` false they are left out.
+    A part is sent only if it changed. Readers can thus see Ready=True before the history that belongs to it, as with
+    the real controllers. Nothing more is written once the object is gone. With `conditions` False the conditions are
+    left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -66,7 +67,7 @@ def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:
     """Return the status patch that merges the changed conditions into the latest object; None if none changed.
 
-    It has the resourceVersion of `latest`: after a conflict the object has to be read again.
+    The patch has the resourceVersion of `latest`. After a conflict the object must be read again.
     """
     if list(conditions_of(before)) == list(conditions_of(after)):
         return None
@@ -109,10 +110,10 @@ _NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrecte
 
 
 class Draft:
-    """A working copy of one object, and the simulated time of the pass that works on it.
+    """A working copy of one object, with the simulated time of the pass that changes it.
 
-    The copy is read once, so a controller that is busy with an upgrade does not see later changes of the spec. `patch`
-    writes what changed since the last patch. Changing the condition Drifted twice in one pass raises Stale, as
+    The copy is read only once, so a controller that is busy with an upgrade does not see later changes of the spec.
+    `patch` writes the changes since the last patch. Changing the condition Drifted twice in one pass raises Stale, as
     helm-controller's patch fails with a conflict: it does not own this condition. Without `events` no Events are
     posted.
     """
@@ -139,7 +140,7 @@ class Draft:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The status, to be changed in place."""
+        """The status, which callers change in place."""
         status: dict[str, Any] = self.object.setdefault("status", {})
         return status
 
@@ -222,12 +223,12 @@ class Draft:
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:
-        """Be busy for `seconds`, during which the working copy does not change."""
+        """Let `seconds` pass while the controller is busy. The working copy does not change."""
         if seconds > 0:
             self.now = yield Sleep(seconds)
 
     def patch(self, *, observed: bool = False) -> PassStep[None]:
-        """Write the changes since the last patch; `observed` also advances `status.observedGeneration`."""
+        """Write the changes since the last patch. With `observed`, `status.observedGeneration` is advanced too."""
         if observed:
             self.status["observedGeneration"] = self.generation
         events, self._events = self._events or [], None if self._events is None else []

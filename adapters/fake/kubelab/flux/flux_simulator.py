@@ -55,7 +55,7 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
 
 
 class FluxSimulator(Simulator):
-    """The source-controller and helm-controller in one. The API is the port's; registries and Helm are scripted.
+    """A simulation of source-controller and helm-controller. It uses a `KubeApi`; registries and Helm are scripted.
 
     `behaviour` may be replaced at any time. `crash()` forgets the passes in progress, as a restart does. `together`
     decides whether objects are reconciled one by one or, as by Flux's workers, several at once.
@@ -95,7 +95,7 @@ class FluxSimulator(Simulator):
 
     @property
     def left_behind(self) -> Sequence[Workload]:
-        """The workloads without a HelmRelease: it was deleted while suspended, or without its finalizer."""
+        """The workloads without a HelmRelease, because that was deleted while suspended or without its finalizer."""
         return tuple(item for item in self.workloads if item.owner not in self._objects)
 
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:

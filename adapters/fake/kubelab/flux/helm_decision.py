@@ -37,7 +37,7 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """A state, with drifted resources, and a message if it is unknown."""
+    """A state with the drifted resources, and the reason if the state is unknown."""
 
     state: HelmReleaseState
     drift: Sequence[str] = ()
@@ -58,12 +58,15 @@ class Next(StrEnum):
 
 @attrs.frozen
 class NoAction:
-    """The decision that no action is left."""
+    """The decision that there is no further action."""
 
 
 @attrs.frozen
 class Stop:
-    """The decision that no action may be tried: the HelmRelease stalls, or fails if the state is unknown."""
+    """The decision that no action may be tried.
+
+    The HelmRelease then stalls, or fails if the state is unknown.
+    """
 
     reason: str
     message: str
@@ -125,7 +128,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Choose the next action; change conditions and history only as Flux does while it decides."""
+    """Return the next action. Conditions and history are changed only as Flux changes them while it decides."""
     match observed.state:
         case HelmReleaseState.IN_SYNC:
             return _in_sync(request, forced)

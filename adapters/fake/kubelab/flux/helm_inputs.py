@@ -18,7 +18,7 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE
 
 @attrs.frozen
 class InputUnavailable:
-    """The reason why an input is not available, in Flux's words."""
+    """The reason, in Flux's words, why an input is not available."""
 
     message: str
 
@@ -76,9 +76,9 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Return the values of all references, and the inline ones.
+    """Return the values of all references merged with the inline ones.
 
-    Referenced content is not parsed: it only changes the digest.
+    Referenced content is not parsed, and only changes the digest.
     """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
@@ -117,8 +117,9 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
 
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Return a message about the first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty if all
-    are.
+    """Return a message about the first HelmRelease in `dependsOn` that is not ready, in Flux's words.
+
+    Return an empty text if all are ready.
     """
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))

@@ -38,7 +38,7 @@ _TIMEOUT_OF: Final = {
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
-    """Bring the Helm release to the requested state, as far as this pass may."""
+    """Bring the Helm release closer to the requested state, as far as one pass may."""
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)

@@ -25,7 +25,7 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
 @attrs.frozen
 class Remediation:
-    """The reaction to a failed install or upgrade. `retries` below zero means without limit."""
+    """The reaction to a failed install or upgrade. A negative number of `retries` means no limit."""
 
     retries: int
     remediate_last_failure: bool
@@ -34,7 +34,7 @@ class Remediation:
     counter: str
 
     def failures(self, status: Mapping[str, Any]) -> int:
-        """Return the failures counted against the retries so far."""
+        """Return the number of failures that count against the retries so far."""
         return int(status.get(self.counter, 0))
 
     def exhausted(self, status: Mapping[str, Any]) -> bool:
@@ -59,7 +59,7 @@ class HelmSpec:
 
     @property
     def release_name(self) -> str:
-        """The name in messages: `releaseName`, else `[targetNamespace-]name`."""
+        """The name in messages: `releaseName`, or else `[targetNamespace-]name`."""
         target = self.raw.get("targetNamespace")
         return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
 
@@ -85,7 +85,7 @@ class HelmSpec:
 
     @property
     def interval(self) -> float:
-        """The seconds between two passes when nothing happens."""
+        """The seconds between two passes if nothing triggers one earlier."""
         return seconds_of(str(self.raw["interval"]))
 
     @property
@@ -110,7 +110,7 @@ class HelmSpec:
 
     @property
     def drift_mode(self) -> str:
-        """The mode: `enabled`, `warn` or `disabled`."""
+        """The mode of drift detection: `enabled`, `warn` or `disabled`."""
         return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
 
     def ignores_drift(self, drifted: str) -> bool:
@@ -161,7 +161,9 @@ def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | 
 
 @attrs.frozen
 class Chart:
-    """A loaded chart. `version` includes the digest of an OCI source, `own_version` is the chart's own."""
+    """A loaded chart. `version` includes the digest of an OCI source; `own_version` is the version in the
+    chart itself.
+    """
 
     name: str
     version: str
@@ -179,7 +181,7 @@ class HelmValues:
 
 @attrs.frozen
 class HelmRequest:
-    """One HelmRelease with its chart and values."""
+    """One HelmRelease with its chart and values, for which Helm actions are run."""
 
     draft: Draft
     spec: HelmSpec
@@ -217,10 +219,10 @@ class HelmRequest:
 
 
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
-    """Copy the decisive one of Remediated, TestSuccess and Released to Ready; the latest generation comes first.
+    """Copy the decisive one of Remediated, TestSuccess and Released to Ready. The latest generation takes precedence.
 
     Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without
-    any of the three, the first condition is copied, even Ready itself: therefore a lost Released leaves Ready=Unknown
+    any of the three, the first condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown
     for good (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]

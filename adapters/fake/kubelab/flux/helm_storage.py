@@ -36,8 +36,8 @@ class Workload:
 class HelmStorage:
     """Helm's records by storage namespace and release name.
 
-    With Secrets, a name that is unknown or whose newest Secret is gone is looked up there first. So a restarted
-    simulator knows what is installed, and notices Secrets that were deleted by hand.
+    With Secrets, a name that is unknown, or whose newest Secret is gone, is looked up in the cluster first. A restarted
+    simulator thus knows what is installed, and notices Secrets that were deleted by hand.
     """
 
     def __init__(self, api: KubeApi) -> None:

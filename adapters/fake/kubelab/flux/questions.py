@@ -19,7 +19,7 @@ class Pull(Question):
 
 @attrs.frozen
 class Decide(Question):
-    """A Helm action that may take `timeout` seconds; its answer is an `ActionAnswer`, the outcome."""
+    """A request to run a Helm action, which may take `timeout` seconds. The answer is an `ActionAnswer`."""
 
     action: Action
     target: HelmTarget
@@ -47,14 +47,14 @@ class StoreReleases(Question):
 
 @attrs.frozen
 class FindDrift(Question):
-    """A question for resources of a release that were changed in the cluster. The answer is a tuple of names."""
+    """A request for the resources of a release that were changed in the cluster. The answer is a tuple of names."""
 
     owner: ObjectRef
 
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """A question whether a service account exists. The answer is a bool."""
+    """A request whether a service account exists. The answer is a bool."""
 
     namespace: str
     name: str

@@ -13,7 +13,7 @@ _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 
 
 def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
-    """Return one entry of the history. Like Flux, it leaves out an unknown `action` or `ociDigest`."""
+    """Return one entry of the HelmRelease's history. Like Flux, leave out an unknown `action` or `ociDigest`."""
     entry: Snapshot = {
         "apiVersion": "v2",
         "digest": release.digest(oci_digest),
@@ -47,7 +47,7 @@ def versioned_chart(entry: Mapping[str, Any]) -> str:
 
 
 def tested(entry: Mapping[str, Any]) -> bool:
-    """Report whether test results were observed; an empty result counts (a chart without tests)."""
+    """Report whether test results are recorded. An empty result counts, for a chart without tests."""
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
 
@@ -66,7 +66,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history up to the previous success; without one the newest five entries."""
+    """Return the history up to the previous success. Without one, return the newest five entries."""
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])
@@ -74,9 +74,10 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 
 
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
-    """Return the history after an install or upgrade: with its release in front, and one superseded release updated.
+    """Return the history after an install or upgrade.
 
-    The updated entry keeps its digests but loses its `action`, as in Flux.
+    It begins with the new release, and one superseded release is updated. The updated entry keeps its digests but loses
+    its `action`, as in Flux.
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]
@@ -86,9 +87,9 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after a rollback changed `release`: its entry is updated in place, or put in front.
+    """Return the history after a rollback changed `release`. Its entry is updated in place, or added at the front.
 
-    A release that a rollback creates has no OCI digest in it, as in Flux.
+    A release that a rollback creates has no OCI digest in the history, as in Flux.
     """
     if any(_is(entry, release) for entry in history):
         return update(history, release, action)
@@ -96,7 +97,7 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall changed `release`: its entry is updated, if there is one."""
+    """Return the history after an uninstall changed `release`. Its entry is updated if there is one."""
     return [_updated(entry, release, action) for entry in history]
 
 

@@ -28,10 +28,10 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """The scripted answers of registries and Helm to the controllers' questions.
+    """The scripted answers of registries and Helm to the controllers' requests.
 
-    `behaviour` may be replaced at any time; uses are counted per rule, so that a rule in both behaviours does not start
-    again.
+    `behaviour` may be replaced at any time. Uses are counted for each rule, so a rule that is in the old and the new
+    behaviour keeps its count.
     """
 
     def __init__(self, behaviour: FluxBehaviour) -> None:
@@ -41,7 +41,7 @@ class Script:
         self._corrected: dict[str, Sequence[str]] = {}
 
     def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
-        """Return the outcome of a Helm action. A hanging one takes all of `timeout` seconds."""
+        """Return the outcome of a Helm action. An action that hangs takes all of `timeout` seconds."""
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:

@@ -49,12 +49,12 @@ class SourceFetched:
 
 @attrs.frozen
 class SourceUnavailable:
-    """The result of a fetch that has to wait, with backoff but without an error."""
+    """The result of a fetch that has to wait. It is retried with backoff, but is no error."""
 
 
 @attrs.frozen
 class SourceFailure:
-    """The result of a failed fetch; it `stalls` if only a change of the spec (or a new index) can help."""
+    """The result of a failed fetch. `stalls` says that only a change of the spec, or a new index, can help."""
 
     reason: str
     message: str
@@ -63,7 +63,7 @@ class SourceFailure:
 
 @attrs.frozen
 class SourceIdle:
-    """The result without a fetch: the source is suspended or being deleted."""
+    """The result without a fetch, because the source is suspended or being deleted."""
 
 
 FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle
@@ -143,7 +143,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set FetchFailed=True, and return the matching result."""
+    """Set FetchFailed=True and return the corresponding failure."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -158,7 +158,7 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 
 
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
-    """Report that a new artifact is being built: from now on Ready is Unknown."""
+    """Report that a new artifact is being built. Ready is Unknown from then on."""
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
     draft.progress(f"building artifact: {message}", drift=True)
@@ -168,7 +168,7 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
 def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
     """Post an Event if the artifact is new, or if fetching works again after a failure.
 
-    Its reason is `reason` for a new artifact, `again` for an unchanged one.
+    The Event's reason is `reason` for a new artifact and `again` for an unchanged one.
     """
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)

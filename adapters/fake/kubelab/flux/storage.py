@@ -82,7 +82,7 @@ def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple
 
 
 def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease, ...]:
-    """Remove the oldest revisions until fewer than `limit` are left, so that one more fits; 0 is no limit.
+    """Return `releases` without the oldest revisions, so that one more fits into `limit`; 0 is no limit.
 
     The last deployed revision is always kept.
     """
@@ -125,7 +125,7 @@ def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
 
 
 def release_document(secret: Manifest) -> dict[str, Any]:
-    """Return Helm's record in a Secret: gzipped JSON in base64, in the Secret's own base64."""
+    """Return Helm's record in a Secret, which is gzipped JSON, encoded in base64 by Helm and again by the Secret."""
     packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
     document: dict[str, Any] = json.loads(gzip.decompress(packed))
     return document

@@ -73,7 +73,7 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
 
 
 def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
-    """Yield the references to reconcile after an object of `kind` changed from `old` to `new` (None: absent).
+    """Yield the objects to reconcile after an object of `kind` changed from `old` to `new` (None: absent).
 
     `world` has every observed object, after the change.
     """

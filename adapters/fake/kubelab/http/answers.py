@@ -29,7 +29,7 @@ class AnswerForm(Enum):
 
 @attrs.frozen
 class AcceptedForm:
-    """A form, the version of its API group, and whether as YAML instead of JSON."""
+    """A form in which to answer, with the version of its API group, and whether as YAML instead of JSON."""
 
     form: AnswerForm
     version: str = "v1"

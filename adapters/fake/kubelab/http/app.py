@@ -84,7 +84,10 @@ def _resource(group: str, version: str, rest: list[str]) -> ResourcePath | None:
 
 
 def refuse_web_pages(request: Request) -> None:
-    """Raise ApiFailure 403 for a request of another origin, or to a Host that is neither an address nor localhost."""
+    """Raise ApiFailure 403 for a request from a web page of another origin.
+
+    The header Host must be an address or localhost too, which prevents DNS rebinding.
+    """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin and origin.partition("://")[2] != host:
         raise _refused(f"a request from {origin} is taken with a token only")

@@ -60,7 +60,7 @@ async def read_body(request: Request) -> bytes:
 async def answer(
     server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
-    """Perform a request that is no watch, calling admission webhooks where configured. Raises ApiFailure."""
+    """Perform a request other than a watch, calling admission webhooks where configured. Raises ApiFailure."""
     accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
     call = _Call(server, request, target, caller, raw, accepted_form, services)
     match request.method:

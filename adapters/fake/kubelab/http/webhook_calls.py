@@ -76,9 +76,9 @@ T = TypeVar("T")
 async def converted(
     server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
 ) -> T:
-    """Return the result of `act`, once all conversions that it needs have been fetched.
+    """Return the result of `act` after fetching all conversions that it needs from webhooks.
 
-    `act` changes nothing before that. Raises ApiFailure.
+    `act` must change nothing before it has all of them, since it is repeated. Raises ApiFailure.
     """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):

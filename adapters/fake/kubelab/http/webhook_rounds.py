@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """A function that runs an action on the server and fetches the conversions that it turns out to need."""
+    """A function that runs an action on the server, and fetches the conversions that the action turns out to need."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
         """Return what `act` returns."""

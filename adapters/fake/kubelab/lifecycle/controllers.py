@@ -71,7 +71,7 @@ class BuiltinControllers:
         """Return the key under which an owner would be stored: in the dependent's namespace, or in none if
         cluster-scoped.
 
-        None if the kind is unknown, or namespaced while the dependent is not.
+        Return None if the kind is unknown, or if it is namespaced while the dependent is not.
         """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]

@@ -19,7 +19,7 @@ Node = tuple[GroupResource, ObjectKey]
 
 
 class OwnerState(Enum):
-    """The state of the object that an owner reference points at."""
+    """The state of the object to which an owner reference points."""
 
     SOLID = "solid"
     """The owner exists, or its kind is unknown."""
@@ -47,7 +47,7 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """Decide about a dependent, given the state of each of its owners by uid; None leaves it unchanged."""
+    """Return what to do with a dependent, given the state of each owner by uid. None leaves it unchanged."""
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
         return None
@@ -62,10 +62,10 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
 
 
 class ObjectAccess(Protocol):
-    """The collector's access to stored objects, which the server provides."""
+    """The collector's access to stored objects."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the referenced owner would be; None if that is unknown (unknown kind)."""
+        """Return where the referenced owner would be stored; None if its kind is unknown."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
@@ -78,7 +78,9 @@ class ObjectAccess(Protocol):
 
 
 class Collector:
-    """The graph of owners and dependents, and the queue of possibly orphaned objects."""
+    """A garbage collector: the graph of owners and dependents, and a queue of objects that may have lost
+    their owners.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

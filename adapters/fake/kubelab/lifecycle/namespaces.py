@@ -23,7 +23,7 @@ def undeletable(target: RequestTarget) -> ApiFailure | None:
 
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
-    """Compute a PUT on `/finalize`: only the finalizers in `spec` are taken from the body."""
+    """Return the outcome of a PUT on `/finalize`, which takes only the finalizers in `spec` from the body."""
     finalizers = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if finalizers:
@@ -32,7 +32,7 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 
 
 class Namespaces:
-    """The namespaces that accept new objects, and the terminating ones that must be emptied."""
+    """The part of the server that knows which namespaces accept objects, and which are terminating."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class Namespaces:
         store.observe(self._on_change)
 
     def admit(self, target: RequestTarget) -> None:
-        """Refuse a create in a namespace that does not exist (404) or is terminating (403)."""
+        """Refuse a create in a namespace that does not exist (404) or is terminating (403). Raises ApiFailure."""
         namespace = target.namespace
         if not target.resource.namespaced or namespace is None:
             return

@@ -108,7 +108,7 @@ DeleteAll = Callable[[ServedResource], None]
 
 
 class CustomDefinitions:
-    """The synchronization of the registry with the CRD objects in the store."""
+    """The part of the server that keeps the registry equal to the CRDs in the store."""
 
     def __init__(
         self,

@@ -92,9 +92,9 @@ class RequestVerb(StrEnum):
 
 @attrs.frozen
 class Caller:
-    """The user and the User-Agent, whose first word names the field manager by default (S-53).
+    """The user of a request and its User-Agent, whose first word is the default field manager (S-53).
 
-    `impersonator` is the user that authenticated, if it impersonates `user`.
+    `impersonator` is the authenticated user if it impersonates `user`.
     """
 
     user: str = "kubernetes-admin"

@@ -69,8 +69,9 @@ AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
 
 
 class ConversionNeeded(Exception):
-    """The interruption of a request until these objects are converted; the caller converts them and repeats the
-    request.
+    """The exception that interrupts a request until these objects are converted.
+
+    The caller converts them and repeats the request.
     """
 
     def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
@@ -85,7 +86,7 @@ class ConversionNeeded(Exception):
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """Merge the needs of several objects into one review."""
+    """Return one exception for the conversions that several objects need, so that one review can fetch them."""
     first = needs[0]
     of_first = [
         conversion_needed
@@ -110,7 +111,7 @@ def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
 
 
 class ConversionAnswers:
-    """The conversions that webhooks have returned during one request."""
+    """The conversions that webhooks have returned so far during one request."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Manifest] = {}
@@ -135,7 +136,7 @@ def _key(manifest: Manifest) -> bytes:
 
 
 class Conversions:
-    """Conversion by webhook: through a function (in process), or with answers that the HTTP handler supplies."""
+    """Conversion by webhook: through a function in this process, or with answers that the HTTP handler has fetched."""
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
         """Set `check`, which returns what is wrong with labels and annotations."""

@@ -113,7 +113,10 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return the watch event for a change, given whether the selector matches the state before and after (W-18)."""
+    """Return the watch event for a change; None if the watch does not show it (W-18).
+
+    `was` and `now` say whether the selector matches the state before and after.
+    """
     match (was, now):
         case (False, True) if change.after is not None:
             return WatchEventType.ADDED, change.after

@@ -101,15 +101,15 @@ class PostEvent:
 
 @attrs.frozen
 class Sleep:
-    """A pause of `seconds` in which the pass is busy. The answer is the time afterwards."""
+    """A pause of `seconds` in which the controller is busy. The answer is the time afterwards."""
 
     seconds: float
 
 
 class Question:
-    """A request to a system outside the API server (a registry, Helm's storage), which the simulator answers.
+    """A request to a system other than the API server, such as a registry, which the simulator answers.
 
-    The base class: each controller's questions document their answers.
+    This is the base class. Each subclass documents its answer.
     """
 
 
@@ -156,7 +156,7 @@ def done(interval: float | None = None) -> ControllerResult:
 
 
 def waiting(seconds: float) -> ControllerResult:
-    """Return the result of waiting for another object: the next pass is after `seconds`, without backoff."""
+    """Return the result of a pass that waits for another object. The next pass is after `seconds`, without backoff."""
     return ControllerResult(requeue_after=seconds)
 
 
@@ -166,7 +166,7 @@ def failed(error: str) -> ControllerResult:
 
 
 def terminal(error: str) -> ControllerResult:
-    """Return the result of a pass with a permanent error: only a change of the object leads to another pass."""
+    """Return the result of a pass with a permanent error. Only a change of the object leads to another pass."""
     return ControllerResult(error=error)
 
 

@@ -47,7 +47,7 @@ _LARGEST_EXPONENT: Final = 64
 class FailureBackoff:
     """The delay of client-go's exponential failure rate limiter: `base * 2**(failures - 1)` seconds, at most `cap`.
 
-    There is no jitter, unlike in `purekube.controller.backoff`: client-go's limiter has none.
+    Unlike `purekube.controller.backoff` it has no jitter, because client-go's limiter has none.
     """
 
     base: float
@@ -59,7 +59,7 @@ class FailureBackoff:
 
 
 class DueTimes:
-    """The due time of each object. An object that is due at a regular interval only has no work left."""
+    """The time at which each object is due. An object that is due only at a regular interval has no work left."""
 
     def __init__(self) -> None:
         self._due: dict[ObjectRef, datetime] = {}
@@ -70,18 +70,18 @@ class DueTimes:
         self._is_known = True
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
-        """Make the object due at `when`, or earlier if it is already; a held object stays held."""
+        """Make the object due at `when`, or earlier if it is due earlier already. A held object stays held."""
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         self._is_known = False
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Make the object due at `until` at the earliest."""
+        """Make the object due no earlier than `until`."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:
-        """Remove the object from the queue; report whether it was in it."""
+        """Remove the object from the queue. Report whether it was there."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
         self._is_known = False

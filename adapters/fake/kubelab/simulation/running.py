@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReflectorTarget(Protocol):
-    """The receiver of the objects of one kind and their changes."""
+    """A receiver of the objects of one kind and of their changes."""
 
     def replace(self, items: Sequence[Manifest]) -> None:
         """Replace all objects by these."""
@@ -36,10 +36,10 @@ async def reflect(
     label_selector: str = "",
     namespace: str | None = None,
 ) -> Never:
-    """Report every change to `target`, until cancelled.
+    """List and watch a kind, and pass every change to `target`, until cancelled.
 
-    `pause` is awaited before each list, except when the history that a watch needs is no longer kept (W-11): whether
-    the server ended the stream, is unreachable, or does not serve the kind yet.
+    `pause` is awaited before each list, whether the server ended the stream, is unreachable, or does not serve the kind
+    yet. There is no pause if the watch's history is no longer kept (W-11).
     """
     while True:
         try:

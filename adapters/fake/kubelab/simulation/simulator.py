@@ -44,7 +44,7 @@ class ObservedObjects(dict[ObjectRef, Manifest]):
 
 @attrs.frozen
 class ControllerPass:
-    """A pass that is about to begin. `field_manager` is used for all its writes."""
+    """A reconcile pass that is about to begin. `field_manager` is the manager of all its writes."""
 
     field_manager: str
     steps: PassStep[ControllerResult]
@@ -60,7 +60,7 @@ class _UnderWay:
 
 
 class Simulator(ABC):
-    """The engine of simulated controllers. `title` names them in errors.
+    """The engine that runs simulated controllers. `title` names them in errors.
 
     `together` decides whether objects are reconciled one by one or, as by real controllers' workers, several at once.
     """
@@ -113,7 +113,7 @@ class Simulator(ABC):
 
     @property
     def errors(self) -> dict[ObjectRef, str]:
-        """The errors of the last pass over each object, if it ended with one."""
+        """The error with which the last pass over each object ended, if it did."""
         return dict(self._last_errors)
 
     def known(self, kind: Kind) -> Sequence[ObjectRef]:
@@ -153,7 +153,7 @@ class Simulator(ABC):
                 self._due.add(ref, now)
 
     def crash(self) -> None:
-        """Drop the controllers' memory, in the middle of their work."""
+        """Drop the controllers' memory in the middle of their work."""
         self._passes.clear()
         self._objects.clear()
         self._due.clear()
@@ -260,11 +260,13 @@ class Simulator(ABC):
     # --- without an event loop -------------------------------------------------------------------------------------
 
     def tick(self, now: datetime) -> None:
-        """List all watched objects, and run everything that is due at `now`. Only for an API that never suspends."""
+        """List all watched objects, and run everything that is due at `now`. Only for a `KubeApi` that
+        never suspends.
+        """
         run_sync(self.advance(now))
 
     async def advance(self, now: datetime) -> None:
-        """List all watched objects, and run everything that is due at `now`, until nothing more follows."""
+        """List all watched objects, and run everything that is due at `now`, until nothing is due any more."""
         for _ in range(_MAX_STEPS):
             await self.refresh(now)
             if not await self.work(now):

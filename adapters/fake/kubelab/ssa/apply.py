@@ -34,7 +34,7 @@ class TypedPatchError(OperatorError):
 
 
 class KindProperties(Versioned, Protocol):
-    """The properties of a kind that server-side apply needs; `Definition` has them."""
+    """The properties of a kind that server-side apply needs. `ServedKind` has them."""
 
     @property
     def kind_name(self) -> str:

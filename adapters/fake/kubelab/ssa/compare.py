@@ -17,7 +17,7 @@ from purekube.schema.structure import equal
 
 @attrs.frozen
 class Comparison:
-    """The result of a comparison: the paths only in the old value, the changed ones, those only in the new value."""
+    """The result of comparing two values: paths only in the old one, changed paths, and paths only in the new one."""
 
     removed: FieldSet = EMPTY
     modified: FieldSet = EMPTY

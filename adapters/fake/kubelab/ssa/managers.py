@@ -89,7 +89,7 @@ def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, ap
 
 
 def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
-    """Report whether a client asks to strip all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
+    """Report whether a client requests to remove all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
     # The documented way to strip all ownership; `[]` does so on built-in kinds only (S-68).
     if managed_fields == [{}]:
         return True

@@ -15,10 +15,10 @@ from purekube.schema.node import JsonType, ListType, Schema
 
 
 def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
-    """Return `fields` as they apply under `schema`; the same object if nothing changes.
+    """Return the owned `fields` adapted to the present `schema`; the same object if nothing changes.
 
-    When a value became atomic, an owner of its children becomes an owner of the whole. When a value became granular,
-    nothing is done: the owner keeps the parent only.
+    Where a value has become atomic, an owner of its children becomes the owner of the whole. Where a value has become
+    granular, the owner keeps only the parent.
     """
     changed: dict[str, Any] = {}
     for element, node in fields.items():
@@ -67,7 +67,7 @@ NEVER_OWNED: Final[FieldSet] = {
 
 
 class UntypedError(ValueError):
-    """An error for an object whose conversion has fields that its version does not know."""
+    """The error that a conversion gave an object fields that its version does not declare."""
 
 
 class Versioned(Protocol):

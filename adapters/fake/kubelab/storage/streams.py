@@ -23,7 +23,7 @@ from purekube.apimachinery.manifest import get_path
 
 
 class WatchStreams:
-    """The open watches by resource: opened here, and fed with the store's changes."""
+    """All open watches by resource. They are opened here and receive the store's changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

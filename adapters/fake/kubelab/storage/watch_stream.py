@@ -82,12 +82,12 @@ class WatchStream:
         self._add((WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta})))
 
     def end(self) -> None:
-        """End cleanly: pending lines can still be taken, and no others follow."""
+        """End the watch cleanly. Pending lines can still be taken, and no others follow."""
         self.ended = True
         self._notify()
 
     def fail(self, failure: ApiFailure) -> None:
-        """End with an error, which a handler shows after the pending lines (W-11, W-14)."""
+        """End the watch with an error, which is sent after the pending lines (W-11, W-14)."""
         self.failure = failure
         self.end()
 

@@ -32,10 +32,10 @@ class When(StrEnum):
 
 @attrs.frozen
 class ScriptedFault:
-    """A fault for the next `times` requests to `call` (any call when None).
+    """A fault for the next `times` requests to `call` (None: to any call).
 
-    With `status` 0 there is no answer at all; with `status` None `latency` (seconds before the effect) is the whole
-    fault. `body` and `content_type` replace those of the answer.
+    With `status` 0 there is no answer at all. With `status` None the only fault is `latency`, the seconds before the
+    effect. `body` and `content_type` replace those of the answer.
     """
 
     call: AgentCall | None = None
@@ -93,7 +93,7 @@ class Faults:
         self._pending.append(fault)
 
     def outage(self, fault: ScriptedFault | None) -> None:
-        """Inject `fault` into every request until called with None."""
+        """Apply `fault` to every request from now on; None ends the outage."""
         self._outage = fault
 
     def take(self, call: AgentCall) -> ScriptedFault:

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class InProcessControlPlane:
-    """A `ControlPlane` that calls `server` directly, as the holder of `token`.
+    """A `ControlPlane` that calls `server` directly, with the credential `token`.
 
-    A fetch that waits suspends on the running asyncio loop (even a virtual one); all other calls never suspend, unless
+    A fetch that waits suspends on the running asyncio loop (even a virtual one). All other calls never suspend, unless
     a fault has latency.
     """
 
@@ -69,7 +69,7 @@ class InProcessControlPlane:
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report a terminal result; an earlier result is no error."""
+        """Report the final result of a job. It is no error if there is one already."""
         try:
             await self._call(AgentCall.RESULT, lambda: self._server.result(self._token, job_id, body))
         except Permanent as error:
@@ -81,7 +81,7 @@ class InProcessControlPlane:
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token for a long-lived one; the one-time token is the bearer."""
+        """Exchange a one-time token, sent as the bearer token, for a long-lived one."""
         token = body.get("registrationToken")
         bearer = token if isinstance(token, str) else None
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))

@@ -48,7 +48,7 @@ class JobEntry:
 
 @attrs.define
 class JobBook:
-    """The jobs. An offered job is offered again after `redelivery`, until it is acknowledged."""
+    """All jobs. An offered job is offered again after `redelivery`, until it is acknowledged."""
 
     redelivery: timedelta
     on_ack: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)

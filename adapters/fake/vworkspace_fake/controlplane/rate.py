@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.frozen
 class RateLimit:
-    """A rate of `requests` per `seconds`, as a bucket of that size that fills evenly."""
+    """A limit of `requests` per `seconds`, enforced by a token bucket of that size that fills evenly."""
 
     requests: int
     seconds: float
@@ -18,7 +18,7 @@ class RateLimit:
 
 @attrs.define
 class RequestRateLimiter:
-    """The buckets of all callers; without limit while `limit` is None."""
+    """The token buckets of all callers. There is no limit while `limit` is None."""
 
     limit: RateLimit | None = None
     _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)

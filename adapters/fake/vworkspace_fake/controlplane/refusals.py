@@ -41,7 +41,7 @@ class ApiRefusal(Exception):
 
 
 class Dropped(Exception):
-    """No answer at all: the connection ends, whatever effect the request had."""
+    """The exception that ends a connection without an answer, whatever effect the request had."""
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:

@@ -34,9 +34,9 @@ class _Key(Protocol):
 
 @attrs.frozen
 class Sealing:
-    """The sealing of a job before it is sent: encryption, then a signature. Either key may be absent.
+    """The sealing of a job before it is sent: encryption, then a signature. Without a key that step is left out.
 
-    `signing_key` is a private Ed25519 or P-256 key, `recipient_key` the public key of the cluster.
+    `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster.
     """
 
     signing_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
@@ -72,7 +72,9 @@ def _algorithm(key: _Key) -> str:
 
 @attrs.frozen
 class KeyPairs:
-    """New keys of a control plane and a cluster: `sealing` for the one, texts for the other's credentials Secret."""
+    """New keys for a control plane and a cluster: `sealing` for the former, texts for the latter's
+    credentials Secret.
+    """
 
     sealing: Sealing
     signing_public_key: str
@@ -106,6 +108,8 @@ def key_in(pem: str) -> ECKey | OKPKey:
 
 
 def signing_key_of(seed: bytes) -> OKPKey:
-    """Return the Ed25519 key of a seed of 32 bytes: the same signatures in every run of a simulation."""
+    """Return the Ed25519 key derived from a seed of 32 bytes, so that every run of a simulation has the same
+    signatures.
+    """
     private = Ed25519PrivateKey.from_private_bytes(seed)
     return OKPKey.import_key(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

@@ -166,7 +166,7 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Offer any value as a job: the agent must survive it (PULL-7)."""
+        """Offer any value as a job, even a malformed one, which the agent must survive (PULL-7)."""
         job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
         usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)
@@ -176,7 +176,7 @@ class ControlPlaneServer:
         return entry
 
     def close_job(self, job_id: str) -> None:
-        """Withdraw a job: from now on it is 404."""
+        """Withdraw a job. From now on the answer to calls about it is 404."""
         self.jobs.close(job_id, self.now())
 
     def events_of(self, cluster_id: str) -> Sequence[Any]:
@@ -196,7 +196,7 @@ class ControlPlaneServer:
         return len(self._listeners)
 
     def wake(self) -> None:
-        """Make every waiting poll look again."""
+        """Make every waiting poll check for jobs again."""
         for listener in list(self._listeners):
             listener()
 

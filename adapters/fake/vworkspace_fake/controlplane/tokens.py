@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class IssuedToken:
-    """A credential of one cluster. It is refused from `ends` on; `used` means that it was accepted at least once."""
+    """A credential of one cluster. From `ends` on it is refused. `used` says that it was accepted at least once."""
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -20,7 +20,7 @@ class IssuedToken:
 
 @attrs.define
 class Registration:
-    """A one-time token. It can be used again until the credential that it gave has been used (a lost answer)."""
+    """A one-time token. In case an answer was lost, it can be used again until the credential it gave has been used."""
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -29,7 +29,7 @@ class Registration:
 
 @attrs.define
 class TokenBook:
-    """All tokens. `mint` makes the text of a new one; `lifetime` None means no end."""
+    """All tokens. `mint` makes the text of a new one. `lifetime` None means that they never expire."""
 
     now: Callable[[], datetime]
     mint: Callable[[], str]

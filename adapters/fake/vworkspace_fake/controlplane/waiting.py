@@ -22,7 +22,7 @@ class LongPolls:
         self._server.wake()
 
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
-        """Return what `look` finds, at the latest after `wait_seconds`. Without a running loop it does not wait."""
+        """Return the jobs that `look` finds, after at most `wait_seconds`. Without a running event loop do not wait."""
         jobs = look()
         if jobs or wait_seconds <= 0 or self.closed:
             return jobs
