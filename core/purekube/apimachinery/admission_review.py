@@ -26,7 +26,7 @@ class AdmissionOperation(StrEnum):
 
 
 class MalformedReview(ValueError):
-    """A body that is not an AdmissionReview v1 request; the message says why."""
+    """The error that a body is not an AdmissionReview v1 request. The message says why."""
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ def allowed(request: AdmissionRequest) -> dict[str, Any]:
 
 
 def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer that admits the write with a JSON patch (RFC 6902); an empty one changes nothing."""
+    """Return the answer that admits the write with a JSON patch (RFC 6902). An empty patch changes nothing."""
     if not patch:
         return allowed(request)
     encoded = b64encode(canonical_json(list(patch))).decode()
@@ -108,9 +108,10 @@ def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> di
 
 
 def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str, Any]:
-    """Return the answer that names every problem: 422 Invalid, as the API server itself refuses a schema violation.
+    """Return the answer that refuses the write and names every problem, as 422 Invalid.
 
-    The message is redacted (RES-7) and cut; the causes are for programs, and there may be fewer of them.
+    The API server itself refuses a schema violation in this form. The message is redacted (RES-7) and cut. The causes
+    are for programs, and there may be fewer causes than problems.
     """
     listed = [Problem(shown(problem.path), shown(problem.message)) for problem in problems[:MOST_PROBLEMS]]
     causes = [{"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path} for problem in listed]

@@ -29,7 +29,7 @@ class DesiredCondition:
 
 @attrs.frozen
 class Transition:
-    """One condition that changed its status or reason; `previous` is None for a new one."""
+    """A change of one condition's status or reason. `previous` is the condition before, None for a new condition."""
 
     previous: Condition | None
     condition: Condition
@@ -42,8 +42,8 @@ def merge_conditions(
 
     `lastTransitionTime` is kept where the condition's status is unchanged, and becomes `now` where it changed.
 
-    The result has the order of `desired`; a Condition in it is taken unchanged. Previous conditions of other types are
-    left out.
+    The result has the order of `desired`. An item that is already a Condition is returned unchanged. Previous
+    conditions of other types are left out.
     """
     before = {condition.type: condition for condition in previous}
     return tuple(

@@ -24,7 +24,7 @@ LONGEST_SECONDS: Final = 100 * 365 * 86_400
 
 
 def is_duration(text: str) -> bool:
-    """Report whether Go's `time.ParseDuration` can read `text`, whatever its size."""
+    """Report whether `text` is a Go duration (`time.ParseDuration`), even one too large for 64 bits."""
     return _WHOLE.fullmatch(text) is not None
 
 

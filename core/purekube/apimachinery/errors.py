@@ -33,9 +33,9 @@ _REFUSED: Final = re.compile(
 
 @attrs.frozen(order=True)
 class Right:
-    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at cluster scope.
+    """A right to use a verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at cluster scope.
 
-    `user` is the user who lacks the right, as the API server names it; it is not part of the right's identity.
+    `user` is the user who lacks the right, as the API server names it. It is ignored when rights are compared.
     """
 
     verb: str
@@ -52,7 +52,10 @@ class Right:
 
 
 def refused_right(message: str) -> Right | None:
-    """Return the right that an authorizer's refusal names; None for any other 403, such as a quota's or a webhook's."""
+    """Return the missing right that the message of a 403 names.
+
+    Return None for any other 403, such as a quota's or a webhook's.
+    """
     match = _REFUSED.search(message)
     if match is None:
         return None
@@ -65,8 +68,8 @@ def refused_right(message: str) -> Right | None:
 class FieldConflict:
     """One field that another manager holds (one cause of a server-side apply 409).
 
-    `field` is the server's own path text (`.spec.chart`); it cannot be parsed back, since keys in it are not quoted.
-    `detail` is the server's cause message, which may contain subresource and apiVersion.
+    `field` is the path as the server prints it (`.spec.chart`). It cannot be parsed back, because keys in it are not
+    quoted. `detail` is the server's cause message, which may contain subresource and apiVersion.
     """
 
     manager: str
@@ -200,7 +203,7 @@ class Permanent(OperatorError):
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in an exception group, at any depth; any other error yields itself."""
+    """Yield the errors in an exception group, at any depth. For any other error, yield that error."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves_of(each)
@@ -209,7 +212,10 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without the task groups around it; still a group if it holds more than one error."""
+    """Return the error without the exception groups around it.
+
+    If a group holds more than one error, that group is returned.
+    """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

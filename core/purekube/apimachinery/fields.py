@@ -81,9 +81,9 @@ def schema_field(
 ) -> Any:
     """Return an attrs field that also knows its OpenAPI schema.
 
-    `doc` becomes the description; `schema` is merged over what the type implies (pattern, maxLength, list type, …);
-    `rules` become CEL rules of this field; `publish_default` writes the default into the CRD, so that the API server
-    fills it in. A field without default is required. A `secret` one does not show in a `repr`.
+    `doc` becomes the description. `schema` is merged over the schema that the type implies (pattern, maxLength, list
+    type, …). `rules` become CEL rules of this field. `publish_default` writes the default into the CRD, so that the API
+    server fills it in. A field without a default is required. A `secret` field is not shown in a `repr`.
     """
     meta = {
         "doc": doc,

@@ -27,16 +27,16 @@ _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 
 
 def is_label_value(text: str) -> bool:
-    """Report whether `text`, such as a cluster's id, can be a label's value unchanged; an empty one cannot."""
+    """Report whether `text`, such as a cluster's id, can be a label's value unchanged. An empty text cannot."""
     return len(text) <= LONGEST_LABEL and _LABEL_VALUE.fullmatch(text) is not None
 
 
 def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `name` itself if it fits; otherwise shorten it and append ten hex digits of the SHA-256 of the whole.
+    """Return `name` if it fits into `limit` characters, or else a shortened name with a hash of the whole.
 
-    The shortened part loses its trailing non-alphanumerics before the hash is joined to it. The result is the same in
-    every process, and names that differ only in the part cut off stay distinct. Raises ValueError if `limit` leaves no
-    room for the hash.
+    The hash is ten hex digits of the SHA-256. The shortened part loses trailing non-alphanumerics before the hash is
+    joined to it. The result is the same in every process, and names that differ only in the part cut off stay distinct.
+    Raises ValueError if `limit` leaves no room for the hash.
     """
     if len(name) <= limit:
         return name

@@ -58,11 +58,11 @@ def pruned(text: str, levels: int = LEVELS) -> str:
 
 
 def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
-    """Decode an answer of the API server, at any depth.
+    """Decode an answer of the API server, even if it is nested too deeply for other decoders.
 
-    `path` leads to the object in it, or to a list of objects; empty means the whole answer. Its last step may name
-    several. In an object nested too deeply, the values below its fields that make it so are left out, and its field
-    `UNREADABLE` names their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that is not JSON.
+    `path` leads to the object in the answer, or to a list of objects; empty means the whole answer. Its last step may
+    name several fields. From an object nested too deeply, the values that are too deep are left out, and the object's
+    field `UNREADABLE` lists their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that is not JSON.
     """
     return decode_with(msgspec.json.decode, raw, *path)
 
@@ -105,7 +105,7 @@ def _deeper(decode: Callable[[bytes], T], raw: bytes, frames: int) -> T:
 
 
 def too_deep(manifest: Any) -> tuple[str, ...]:
-    """Return the paths that were cut out of an object; empty for one that was read whole."""
+    """Return the paths of the values that were left out of an object; empty if it was decoded completely."""
     mark = manifest.get(UNREADABLE) if isinstance(manifest, dict) else None
     return tuple(mark) if isinstance(mark, list) else ()
 

@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind
 
 @attrs.frozen
 class Access:
-    """Verbs of the API on a kind, or on one of its subresources; with `name`, only on the object of that name."""
+    """A right to use some verbs on a kind, or on one of its subresources. With `name` it is limited to that object."""
 
     kind: Kind
     verbs: tuple[str, ...]
@@ -24,7 +24,10 @@ class Access:
 
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
-    """Group the verbs by API group, resource, and name of the only object (empty for all objects)."""
+    """Group the verbs of all accesses by the triple of API group, resource and object name.
+
+    The name is empty for an access to all objects.
+    """
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:
         verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)

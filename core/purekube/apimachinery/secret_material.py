@@ -87,9 +87,9 @@ def _plain(text: str) -> str:
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
     """Return the paths of the secrets in `values` (JSON) in document order, each prefixed with `path`.
 
-    Searches objects and lists at any depth, and stops when it has found as many as are reported (RUN-11). Texts and
-    numbers in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts
-    and the placeholder are no secrets; a PEM private key is, under any key.
+    Objects and lists are searched at any depth, until as many are found as are reported (RUN-11). Texts and numbers in
+    a list are judged by the key of the list, and `{name: DB_PASSWORD, value: …}` by that name. Empty texts and the
+    placeholder are no secrets. A PEM private key is a secret under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 

@@ -139,7 +139,10 @@ class WebhookDuties:
 
 
 def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:
-    """Return the converter of a box's kind; None if the box declares no other version. `crd` is the box's."""
+    """Return the converter between the versions of a box's kind; None if the box declares no other version.
+
+    `crd` is the CRD of that kind.
+    """
     spokes = [version for version in box.versions if not version.is_storage]
     if not spokes:
         return None

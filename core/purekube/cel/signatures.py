@@ -88,7 +88,11 @@ def function(
     cost: Cost | None = None,
     with_budget: bool = False,
 ) -> Function:
-    """Make a function from its signatures, all of one name and number of arguments."""
+    """Make a function of the expression language from its overloads.
+
+    All `signatures` must have the same name and number of arguments. `run` computes the result, and `cost` the steps
+    that a call takes. With `with_budget`, `run` is also passed the budget.
+    """
     read = [_read(text) for text in ([signatures] if isinstance(signatures, str) else signatures)]
     name, method, arity, _ = read[0]
     return Function(name, method, arity, tuple(entry[3] for entry in read), run, cost, with_budget)
@@ -121,7 +125,10 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """Return the function with that name and number of arguments (the target not counted); None if there is none."""
+    """Return the function with that name and number of arguments; None if there is none.
+
+    The object on which a method is called is not counted as an argument.
+    """
     return functions.get((name, method, count)) or functions.get((name, method, -1))
 
 

@@ -95,7 +95,7 @@ class Call:
 
 @attrs.frozen
 class Macro:
-    """The node `target.all(variable, body)` and other macros; those with two variables have both in `variables`.
+    """The node `target.all(variable, body)` and other macros. `variables` has one or two names.
 
     `transform` is the expression that the three-argument `map`, `transformList` and `transformMap` apply to each item
     for which `body` is true.
@@ -150,7 +150,7 @@ class Conditional:
 
 @attrs.frozen
 class ListLiteral:
-    """The node `[a, b]`; the items at the indices in `optionals` follow a `?`."""
+    """The node `[a, b]`. Items at the indices in `optionals` are written with a `?`."""
 
     items: tuple["Expression", ...]
     optionals: frozenset[int] = frozenset()
@@ -159,7 +159,7 @@ class ListLiteral:
 
 @attrs.frozen
 class MapLiteral:
-    """The node `{key: value}`; the entries at the indices in `optionals` follow a `?`."""
+    """The node `{key: value}`. Entries at the indices in `optionals` are written with a `?`."""
 
     entries: tuple[tuple["Expression", "Expression"], ...]
     optionals: frozenset[int] = frozenset()

@@ -190,7 +190,7 @@ class Fill:
 
 @attrs.frozen
 class Create:
-    """A POST of an object that must be made at most once; an apply would make it again after its removal (OPS-1).
+    """A POST of an object that must be created at most once. An apply would create it again after its removal (OPS-1).
 
     The random texts for `fill` are drawn when the request is sent. `after` has the same meaning as in `Apply`.
     """
@@ -270,7 +270,7 @@ class Decision:
 
 
 def as_data(decision: Decision) -> dict[str, Any]:
-    """Return every effect of `decision` except empty ones; keys are in the order of execution."""
+    """Return every effect of `decision` that is not empty, as JSON. Keys are in the order of execution."""
     effects: dict[str, Any] = {
         "dryRun": [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs],
         "finalizer": decision.finalizer and decision.finalizer.value,

@@ -88,7 +88,7 @@ def _same_quantity(live: Any, desired: Any) -> bool:
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
-    """Add the hash of the manifest's own content as `annotation`; change and return the argument."""
+    """Add the hash of the manifest's content to it as `annotation`. The argument is changed and returned."""
     digest = content_hash(manifest)
     manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest

@@ -82,7 +82,7 @@ def service_cidr(manifest: Manifest) -> Readiness:
 
 
 def signing_request(manifest: Manifest) -> Readiness:
-    """Judge a signing request: ready once a certificate was issued."""
+    """Judge a CertificateSigningRequest: ready once a certificate was issued."""
     conditions = Conditions.of(manifest)
     for kind in ("Denied", "Failed"):
         if conditions.holds(kind):
@@ -101,7 +101,7 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 
 def service(manifest: Manifest) -> Readiness:
-    """Judge a Service: type LoadBalancer needs an address; any other is ready once it exists."""
+    """Judge a Service: ready once it exists, or for type LoadBalancer once it has an address."""
     spec = mapping(manifest, "spec")
     if text(spec, "type") != "LoadBalancer":
         return ready("Exists")

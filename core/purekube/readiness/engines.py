@@ -113,5 +113,5 @@ def source(manifest: Manifest) -> Readiness:
 
 
 def helm_repository(manifest: Manifest) -> Readiness:
-    """Judge a HelmRepository; one of type `oci` has no controller and is ready once it exists."""
+    """Judge a HelmRepository as a Flux source. One of type `oci` has no controller and is ready once it exists."""
     return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

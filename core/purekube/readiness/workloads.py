@@ -144,7 +144,10 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
 
 
 def job(manifest: Manifest) -> Readiness:
-    """Judge a Job. Only Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
+    """Judge a Job by its conditions Complete and Failed, the only final ones.
+
+    `FailureTarget` and `SuccessCriteriaMet` precede them and do not count.
+    """
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")
     if conditions.holds("Failed"):
         return failed(
@@ -162,6 +165,6 @@ def job(manifest: Manifest) -> Readiness:
 
 
 def cron_job(manifest: Manifest) -> Readiness:
-    """Judge a CronJob: ready once it exists; its Jobs have their own readiness."""
+    """Judge a CronJob: ready once it exists. The readiness of its Jobs is separate."""
     suspended = mapping(manifest, "spec").get("suspend") is True
     return ready("Suspended" if suspended else "Scheduled")

@@ -78,9 +78,10 @@ class DeployedChart:
 
 @attrs.frozen(order=True)
 class Policy:
-    """The limits that the Cluster objects set (RES-3). Empty means no limit.
+    """The limits that Cluster objects set for the charts of instances (RES-3). An empty field means no limit.
 
-    If several of them list chart sources, a chart has to match every list: `further_chart_sources` are the other lists.
+    If several Cluster objects list chart sources, a chart must match every list. `further_chart_sources` are the lists
+    other than the first.
     """
 
     allowed_chart_sources: tuple[str, ...] = ()

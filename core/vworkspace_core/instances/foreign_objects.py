@@ -79,7 +79,7 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """Return a HelmChart, which Flux creates without an owner, reduced to its request and Flux's report."""
+    """Return a HelmChart reduced for the cache to its request and Flux's report. Flux creates it without an owner."""
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)

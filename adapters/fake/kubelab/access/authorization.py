@@ -77,7 +77,7 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
-    """Return the attributes that an access review asks about."""
+    """Return the attributes of the request about which an access review inquires."""
     texts = {
         key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
     }

@@ -15,7 +15,8 @@ Manifest = Mapping[str, Any]
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
     """Return the version in which a declared webhook receives this request; empty if the webhook does not match.
 
-    With `matchPolicy: Equivalent` it may be another served version than the request's; the objects are then converted.
+    With `matchPolicy: Equivalent` this may be a served version other than the request's. The objects are then
+    converted.
     """
     definition = request.target.resource.definition
     own = request.target.resource.version

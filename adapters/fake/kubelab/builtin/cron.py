@@ -39,7 +39,9 @@ class _Malformed(Exception):
 
 
 def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
-    """Return what is wrong with `schedule` and `timeZone` of a CronJob's spec; `before` is the spec of an update."""
+    """Return the problems of `schedule` and `timeZone` in a CronJob's spec. `before` is the present spec, for an
+    update.
+    """
     schedule, zone = str(spec["schedule"]), spec.get("timeZone")
     causes = []
     try:

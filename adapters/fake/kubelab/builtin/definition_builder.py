@@ -63,7 +63,7 @@ _MODE: Final = 0o644
 
 
 def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
-    """Return `fields` with defaults for absent keys; a default of None is left out."""
+    """Return `fields` with defaults for absent keys. A default of None is left out."""
     return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
 
 

@@ -34,14 +34,14 @@ _TO_NEW: Final = {core: new for new, core in _RENAMED}
 
 
 def core_event_of(event: Manifest) -> dict[str, Any]:
-    """Return an `events.k8s.io/v1` Event in the form of the core group; a core Event unchanged."""
+    """Return an `events.k8s.io/v1` Event in the form of the core group. A core Event is returned unchanged."""
     if event["apiVersion"] == "v1":
         return dict(event)
     return {_TO_CORE.get(key, key): value for key, value in event.items()} | {"apiVersion": "v1"}
 
 
 def new_event_of(event: Manifest) -> dict[str, Any]:
-    """Return a core Event in the form of `events.k8s.io/v1`; an Event of that group unchanged."""
+    """Return a core Event in the form of `events.k8s.io/v1`. An Event of that group is returned unchanged."""
     if event["apiVersion"] == EVENT.api_version:
         return dict(event)
     return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}

@@ -45,11 +45,13 @@ class WorkflowStep:
 
 @attrs.frozen
 class DownstreamOutcome:
-    """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
+    """The end of one attempt. `seconds` overrides the usual duration; `times` limits how often a rule is used per
+    object.
 
-    `exit_code` is a failing pod's, `waiting` the reason why a stalled pod cannot start (`ImagePullBackOff`,
-    `Unschedulable`), `steps` are a workflow's nodes, `outputs` its output parameters, `items` is the number of items
-    that Velero counts, `errors` and `warnings` how many of them had these, `failed_hooks` how many hooks failed.
+    `exit_code` is that of a failing pod. `waiting` is the reason why a stalled pod cannot start (`ImagePullBackOff`,
+    `Unschedulable`). `steps` are a workflow's nodes, `outputs` its output parameters. `items` is the number of items
+    that Velero counts; `errors` and `warnings` are how many of them had errors or warnings. `failed_hooks` is the
+    number of failed hooks.
     """
 
     ending: Ending = Ending.SUCCEED

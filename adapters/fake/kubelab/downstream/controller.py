@@ -92,11 +92,11 @@ def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[O
 
 @attrs.frozen
 class DownstreamController:
-    """One simulated controller.
+    """The definition of one simulated controller.
 
-    `subjects` are the kinds that it reconciles, `watches` further kinds that it observes; `wakes` returns the subjects
-    to reconcile after an object changed, in addition to the object itself. `restarted` returns the part of a memory
-    that survives a restart of the controller's process (None: nothing).
+    `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. `wakes` returns the
+    subjects to reconcile after an object changed, in addition to the object itself. `restarted` returns the part of a
+    memory that survives a restart of the controller's process (None: nothing).
     """
 
     name: str

@@ -124,14 +124,14 @@ LeaseEvent: TypeAlias = (
 
 @attrs.frozen
 class ReadLease:
-    """A read of the lease; answered by LeaseRead, or LeaseRequestFailed after `timeout` seconds at the latest."""
+    """A read of the lease. Answered by LeaseRead, or by LeaseRequestFailed after at most `timeout` seconds."""
 
     timeout: float
 
 
 @attrs.frozen
 class CreateLease:
-    """A create of the lease; answered by LeaseWritten, or LeaseRequestFailed after `timeout` seconds at the latest."""
+    """A create of the lease. Answered by LeaseWritten, or by LeaseRequestFailed after at most `timeout` seconds."""
 
     lease: Manifest
     timeout: float
@@ -139,7 +139,10 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """An update of the lease at its resourceVersion; answered by LeaseWritten or LeaseRequestFailed, as a create is."""
+    """An update of the lease at its resourceVersion.
+
+    Answered by LeaseWritten, or by LeaseRequestFailed after at most `timeout` seconds.
+    """
 
     lease: Manifest
     timeout: float
@@ -147,7 +150,9 @@ class UpdateLease:
 
 @attrs.frozen
 class ReadPeers:
-    """A list of the Leases in the namespace; answered by PeersRead, or PeersUnread after `timeout` seconds."""
+    """A list of the Leases in the namespace. Answered by PeersRead, or by PeersUnread after at most
+    `timeout` seconds.
+    """
 
     timeout: float
 

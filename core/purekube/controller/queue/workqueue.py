@@ -32,7 +32,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Priority(IntEnum):
-    """The priority of a key; higher goes first."""
+    """The priorities of keys. A higher one goes first."""
 
     BACKGROUND = 0
     """Objects of the initial list, and resyncs: they are not urgent."""
@@ -183,7 +183,8 @@ class WorkQueue(Generic[K]):
     """A queue of keys to reconcile, with priorities, delays, backoff, and turns between groups of keys.
 
     `group_of` returns the group of a key. `exclusion_key` returns a lock that keys share, None for no lock; it is
-    evaluated when the key's turn comes. A key that has waited for `ageing` seconds goes first.
+    evaluated when the key's turn comes. Keys that have waited for `ageing` seconds get one turn in four, whatever their
+    priority.
     """
 
     def __init__(
