@@ -51,11 +51,10 @@ class Watched:
 
 @attrs.frozen
 class Filters:
-    """A filter for updates of an object: only those that change a selected part are handled. Adds and deletes always
-    are.
+    """A filter that drops updates of an object unless they change a selected part. Adds and deletes always pass.
 
     `labels` and `annotations` are True for all, or the names of some. `finalizers` are names whose addition and removal
-    count, in addition to our own. `predicate` is called last; if it raises, the update is handled. For a kind without a
+    count, in addition to our own. `predicate` is called last; if it raises, the update passes. For a kind without a
     generation, the whole content except the status is compared.
     """
 
@@ -66,7 +65,7 @@ class Filters:
     predicate: Predicate | None = None
 
     def passes(self, old: Manifest, new: Manifest) -> bool:
-        """Report whether an update from `old` to `new` is handled."""
+        """Report whether an update from `old` to `new` must be handled."""
         before, now = metadata(old), metadata(new)
         return (
             before.get("deletionTimestamp") != now.get("deletionTimestamp")

@@ -14,7 +14,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PatternError(ValueError):
-    """A text that is no pattern, or one that is not supported; `position` counts from 0."""
+    """The error that a text is not a pattern, or not a supported one. `position` counts from 0."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(f"{problem} at {position}")
@@ -23,7 +23,7 @@ class PatternError(ValueError):
 
 @attrs.frozen
 class Characters:
-    """One character of these ranges."""
+    """A node that matches one character in these ranges."""
 
     ranges: Ranges
 
@@ -37,21 +37,24 @@ class Assertion:
 
 @attrs.frozen
 class Sequence:
-    """The parts one after the other; without parts, the empty text."""
+    """A node whose parts match one after the other. Without parts it matches the empty text."""
 
     parts: tuple["Node", ...]
 
 
 @attrs.frozen
 class Alternatives:
-    """The first branch that leads to a match."""
+    """A node that matches as its first branch that leads to a match of the whole."""
 
     branches: tuple["Node", ...]
 
 
 @attrs.frozen
 class Repeat:
-    """At least `least` times, at most `most` (None: any number), as often as possible when `greedy`."""
+    """A node that matches its part at least `least` times and at most `most` times (None: any number).
+
+    It prefers as many as possible if `greedy`, otherwise as few as possible.
+    """
 
     body: "Node"
     least: int

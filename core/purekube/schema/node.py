@@ -41,7 +41,7 @@ MISSING: Final = _Missing()
 
 
 class JsonType(StrEnum):
-    """The `type` of a schema node; ANY if it names none."""
+    """The `type` of a schema node. ANY means that it names none."""
 
     ANY = ""
     OBJECT = "object"
@@ -149,7 +149,10 @@ class Schema:
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":
-        """Return the schema of a member as server-side apply sees it; None means "field not declared in schema"."""
+        """Return the schema of a member as server-side apply sees it.
+
+        None means that an apply is refused with "field not declared in schema".
+        """
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
 

@@ -49,7 +49,7 @@ def parse_http_date(text: str | None) -> datetime | None:
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """Return `Retry-After` in seconds from `now`, in both its forms; None if it is missing or malformed."""
+    """Return the seconds from `now` in a `Retry-After` header, in either of its forms; None if missing or malformed."""
     if not retry_after:
         return None
     text = retry_after.strip()

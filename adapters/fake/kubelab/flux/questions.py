@@ -92,7 +92,7 @@ def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account exists as which Helm has to act."""
+    """Report whether the service account exists under which Helm is to act."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 

@@ -148,7 +148,7 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
 def shown(
     manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
 ) -> Any:
-    """Return one object in the accepted form; a Status is returned unchanged."""
+    """Return one object in the accepted form. A Status is returned unchanged."""
     if manifest.get("kind") == "Status":
         return manifest
     match accepted_form.form:

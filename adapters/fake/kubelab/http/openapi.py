@@ -35,7 +35,10 @@ def openapi_v3_index(registry: ResourceRegistry) -> dict[str, Any]:
 
 
 def openapi_v3(registry: ResourceRegistry, root: str) -> dict[str, Any]:
-    """Return `/openapi/v3/{root}`: `root` is `api/v1` or `apis/{group}/{version}`. Raises the plain-text 404 (W-38)."""
+    """Return the document `/openapi/v3/{root}`, where `root` is `api/v1` or `apis/{group}/{version}`.
+
+    Raises the 404 in plain text for other roots (W-38).
+    """
     if not any(_root(resource) == root for resource in registry):
         raise not_served()
     return _document(registry, root)
@@ -48,9 +51,9 @@ def openapi_v2(registry: ResourceRegistry) -> dict[str, Any]:
 
 
 def openapi_v2_protobuf() -> bytes:
-    """Return `/openapi/v2` as kubectl requests it, a gnostic protobuf message.
+    """Return `/openapi/v2` as a gnostic protobuf message, which is the form that kubectl requests.
 
-    It has no paths and no definitions, so kubectl validates nothing with it; without it kubectl would fail.
+    It has no paths and no definitions, so kubectl validates nothing with it. Without any answer kubectl would fail.
     """
     info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")

@@ -27,9 +27,9 @@ class WriteRequest:
     `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for cluster-scoped kinds).
     `manager` is the field manager, already defaulted from the User-Agent (S-53). `now` is RFC 3339 in whole seconds,
     UTC. `uid` and `generated_name` are what a created object gets; `generated_name` matters only for a body with
-    `generateName` and no name (W-35). With `defers` an object that violates its schema is not refused at once: mutating
-    webhooks are called before it is validated. `settled` means that the live object was validated by the schema of this
-    request and is stored in its form: the parts that the new state shares with it are not validated again.
+    `generateName` and no name (W-35). With `defers` an object that violates its schema is not refused immediately,
+    because mutating webhooks are called before validation. `settled` means that the live object was validated by this
+    request's schema and is stored in its form. Parts that the new state shares with it are then not validated again.
     """
 
     manager: str
@@ -168,7 +168,7 @@ PLAIN_DELETE: Final = DeleteOptions()
 
 @attrs.frozen
 class Reply:
-    """One object, or the Status of a deletion, as JSON bytes; `warnings` are texts for Warning headers."""
+    """One object, or the Status of a deletion, as JSON bytes. `warnings` are texts for Warning headers."""
 
     status: int
     raw: bytes

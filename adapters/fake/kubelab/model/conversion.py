@@ -18,7 +18,10 @@ from purekube.schema.prune import apply_defaults, drop_nulls, prune
 
 @attrs.frozen
 class WebhookClient:
-    """A URL, or a service (namespace, name) with a path; `ca` is the PEM bundle that signs its certificate."""
+    """The address of a webhook: a URL, or a service (namespace, name) with a path.
+
+    `ca` is the PEM bundle of authorities that its certificate is verified with.
+    """
 
     url: str
     service: tuple[str, str] | None
@@ -182,7 +185,7 @@ class Conversions:
 
 
 def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
-    """Return the ConversionReview that asks for objects in another version."""
+    """Return the ConversionReview that requests objects in another version."""
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
     return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
 
@@ -280,9 +283,9 @@ def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]
 
 @attrs.frozen(eq=False)
 class KindVersions:
-    """The schemas of every declared version by apiVersion, served or not; objects are stored in `storage`.
+    """All declared versions of a kind with their schemas, by apiVersion, served or not.
 
-    Without a `webhook` a conversion changes nothing except the apiVersion.
+    Objects are stored in the version `storage`. Without a `webhook` a conversion changes only the apiVersion.
     """
 
     schemas: Mapping[str, Schema] = attrs.field(repr=False)

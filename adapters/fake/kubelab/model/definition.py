@@ -65,13 +65,13 @@ def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 @attrs.frozen(eq=False)
 class Behaviour:
-    """The hooks of one kind; each has a default that does nothing.
+    """The hooks by which one built-in kind differs from others. The default of each hook does nothing.
 
     `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is tracked.
-    `on_create` and `on_update` set what the server decides (labels of a Job, what `status` keeps), after it. `check`,
-    `check_update` and, for that subresource, `check_status` are the rules that no schema expresses. `skeleton` holds
-    the structs that exist before creation, so that no manager owns their `.` (S-22). `orphans`: a DELETE without a
-    propagation policy orphans the dependents.
+    `on_create` and `on_update` set fields that the server decides (such as labels of a Job), after ownership is
+    tracked. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema expresses.
+    `skeleton` holds the structs that exist before creation, so that no manager owns their `.` (S-22). `orphans`: a
+    DELETE without a propagation policy orphans the dependents.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)

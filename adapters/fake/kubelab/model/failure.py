@@ -44,11 +44,11 @@ class FailureCause:
 class ApiFailure(Exception):
     """The error for a request that the API server refuses.
 
-    `status` is the HTTP status, `reason` the machine word (empty for the 500s that have none), `details` the content of
-    `Status.details` except the causes (name, group, kind, uid, retryAfterSeconds); None where kube-apiserver sends no
-    details at all. `plain` marks the answers that are `text/plain` instead of a Status (an unknown group or resource,
-    W-38). `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set when the
-    audit log has the request.
+    `status` is the HTTP status, `reason` the reason in the Status (empty for the 500s that have none). `details` are
+    the `Status.details` except the causes (name, group, kind, uid, retryAfterSeconds), None if kube-apiserver sends
+    none. `plain` marks answers in `text/plain` in place of a Status (an unknown group or resource, W-38).
+    `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set when the audit log
+    has the request.
     """
 
     audited = False

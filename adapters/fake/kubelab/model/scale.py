@@ -37,7 +37,7 @@ def replicas_of(scale: Manifest) -> int:
 
 
 def scaled(definition: ServedKind, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
-    """Return `live` with `replicas` set; without `live`, a configuration that sets nothing else."""
+    """Return `live` with `replicas` set. Without `live`, return an apply configuration that sets only `replicas`."""
     paths = definition.scale
     if paths is None:
         raise ValueError(f"{definition.kind.kind} has no scale subresource")

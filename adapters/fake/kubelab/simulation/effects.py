@@ -86,7 +86,7 @@ class SimulatedDelete:
 
 @attrs.frozen
 class PostEvent:
-    """An Event about an object; an error of the API server is ignored, as event recorders do.
+    """A request to post an Event about an object. An error of the API server is ignored, as event recorders do.
 
     `moment` is the time in the Event.
     """

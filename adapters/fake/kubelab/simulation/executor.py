@@ -43,7 +43,7 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
 
 
 class SimulationExecutor:
-    """An executor of effects; `answer` answers the questions among them."""
+    """An executor of the effects of simulated controllers. `answer` answers those that are a `Question`."""
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:
         self._api = api

@@ -19,8 +19,9 @@ async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
 
 
 def workers(count: int) -> Together:
-    """Return a runner of up to `count` functions at once, as controllers with so many workers. Needs asyncio's event
-    loop.
+    """Return a runner that runs up to `count` functions at once, as a controller with that many workers does.
+
+    It needs asyncio's event loop.
     """
 
     async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -57,10 +57,10 @@ def apply(
     force: bool = False,
     now: str,
 ) -> dict[str, Any]:
-    """Merge `config` into `live` on behalf of `manager`; `live` is None for an object that does not exist.
+    """Return the object after `manager` applied `config` to `live`, which is None for an object that does not exist.
 
-    The result has the new managedFields. If no value changes, it is `live` with updated managedFields, which equal the
-    live ones if ownership does not change either (S-65, S-66). Raises Conflict (S-30, S-78) and TypedPatchError.
+    The result has the new managedFields. If no value changes, the rest equals `live`; if ownership does not change
+    either, so do the managedFields (S-65, S-66). Raises Conflict (S-30, S-78) and TypedPatchError.
     """
     fit(definition, config)
     rules = _rules(definition, subresource)

@@ -71,7 +71,7 @@ def _join(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return the paths of `left` that are not in `right`; paths below a path in `right` stay."""
+    """Return the paths of `left` that are not in `right`. A path below one of `right` stays."""
     if not left or not right:
         return left
     out: dict[str, Any] = {}

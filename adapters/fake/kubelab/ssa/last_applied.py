@@ -31,7 +31,10 @@ def apply_as(
     force: bool = False,
     now: str,
 ) -> dict[str, Any]:
-    """Apply server-side; as the manager `kubectl`, take over what client-side apply wrote. Raises as `apply` does."""
+    """Perform a server-side apply. Raises the same errors as `apply`.
+
+    As the manager `kubectl`, also take over the fields that client-side apply wrote.
+    """
 
     def run(*, forced: bool) -> dict[str, Any]:
         return apply(definition, live, config, manager=manager, subresource=subresource, force=forced, now=now)

@@ -67,7 +67,7 @@ class ManagedFieldsEntry:
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
     def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
-        """Return the entry with other fields; itself if they are the same."""
+        """Return the entry with these fields; the same entry if they are equal."""
         return (
             self
             if fields is self.fields or fields == self.fields
@@ -99,7 +99,7 @@ def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
 def decode_managers(
     managed_fields: Iterable[Any] | None, *, trusted: bool = True
 ) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Read managedFields. `trusted` ones were written by `encode_managers`; others are checked.
+    """Return the entries of managedFields. `trusted` ones were written by `encode_managers`; others are checked.
 
     Raises ManagedFieldsError for malformed ones.
     """

@@ -9,9 +9,9 @@ from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
 
 
 def merge(schema: Schema, live: Any, config: Any) -> Any:
-    """Return `live` with `config` merged into it; either may be MISSING.
+    """Return `live` with `config` merged into it. Either may be MISSING.
 
-    Parts that the configuration does not change are those of `live`, by identity.
+    Parts that the configuration does not change are the same Python objects as in `live`.
     """
     if live is config:
         return live

@@ -96,7 +96,7 @@ class Versioned(Protocol):
 class Rules:
     """The rules of ownership for one kind and endpoint.
 
-    `ignored` are the fields that the endpoint resets; changes of them give no ownership (S-26).
+    `ignored` are fields that the endpoint resets. Changes of them give no ownership (S-26).
     """
 
     kind: Versioned
@@ -137,11 +137,10 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Remove the fields that changed between `old` and `new` from every manager except `writer`.
+    """Return the managers' entries without the fields that changed between `old` and `new`, and the changed fields.
 
-    Values that stay equal stay shared (S-29, S-31). The Update entry of the same manager name is another entry, so an
-    apply conflicts with it, too (S-32). Returns the remaining entries (the writer's unchanged) and the changed fields.
-    Raises Conflict unless `force`.
+    The entry of `writer` is unchanged. Values that stay equal stay shared (S-29, S-31). The Update entry of the same
+    manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     # Equal values never conflict, and stay shared (S-29, S-34).

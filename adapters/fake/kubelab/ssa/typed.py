@@ -30,12 +30,12 @@ class ItemError(ValueError):
 
 
 def shape(schema: Schema, value: Any) -> str:
-    """Return the shape of `value`: the schema's, or that of the value's own type if the schema has none."""
+    """Return the shape of `value` by its schema, or by its own type if the schema has none."""
     return _BY_TYPE.get(schema.type) or shape_of(value)
 
 
 def shape_of(value: Any) -> str:
-    """Return the shape of a value without a schema; null counts as a map."""
+    """Return the shape of a value by its own type. A null counts as a map."""
     if value is None or isinstance(value, dict):
         return MAP
     return LIST if isinstance(value, list) else SCALAR

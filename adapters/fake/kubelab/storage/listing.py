@@ -47,7 +47,7 @@ EVERYTHING: Final = ListOptions()
 class ReadPlan:
     """The version, start and size of one page.
 
-    `version` None reads the current state; `after` is the last key of the page before.
+    `version` None reads the present state. `after` is the last key of the previous page.
     """
 
     version: int | None
@@ -116,7 +116,9 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Cut the selected records to the page's limit; the rest is counted only without selectors (W-04)."""
+    """Return the selected records cut to the page's limit. The remaining ones are counted only without selectors
+    (W-04).
+    """
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
     page = tuple(records[: plan.limit])

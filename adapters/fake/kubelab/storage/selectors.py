@@ -60,7 +60,7 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """A label selector: all requirements must hold; without requirements it selects everything."""
+    """A label selector. All requirements must hold; without any it selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -81,7 +81,7 @@ class FieldTerm:
     equal: bool = True
 
     def holds(self, value: str) -> bool:
-        """Report whether a field with this value satisfies the term; an absent field has an empty value."""
+        """Report whether a field with this value satisfies the term. An absent field has an empty value."""
         return (value == self.value) is self.equal
 
 
@@ -209,7 +209,7 @@ def _checked_values(key: str, operator: Operator, values: frozenset[str]) -> fro
 
 
 def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm, ...]:
-    """Parse a field selector; `supported` reports whether the resource can be selected by a path.
+    """Parse a field selector. `supported` reports whether the resource can be selected by a path.
 
     Raises ApiFailure 400.
     """
@@ -221,7 +221,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
 
 def name_selected(text: str) -> str:
-    """Return the only name that a field selector can match; empty if there is none, or the selector is malformed."""
+    """Return the only name that a field selector can match; empty if there is none or the selector is malformed."""
     try:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:

@@ -42,7 +42,7 @@ class StoreSnapshot:
 
 
 class Store:
-    """The objects and their history. It alone assigns resourceVersions."""
+    """The objects and their history. No other part of the server assigns resourceVersions."""
 
     def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
         """Keep `window` changes over all resources; refuse objects of more than `object_bytes`, etcd's limit (W-37)."""
@@ -72,7 +72,7 @@ class Store:
         lacks_status: bool = False,
         schema: Schema | None = None,
     ) -> Record:
-        """Create or replace one object; it gets the next resourceVersion. Raises ApiFailure 500 when too large."""
+        """Create or replace one object, with the next resourceVersion. Raises ApiFailure 500 if it is too large."""
         table = self._table(where)
         record = record_of(manifest, self.version + 1, lacks_status=lacks_status, schema=schema)
         # etcd's own limit shows through: status 500 without a reason, although the client sent too much (W-37).
@@ -87,7 +87,7 @@ class Store:
         return record
 
     def remove(self, where: GroupResource, key: ObjectKey) -> StoredChange:
-        """Delete one object; the deletion has a resourceVersion of its own (W-17)."""
+        """Delete one object. The deletion has a resourceVersion of its own (W-17)."""
         table = self._table(where)
         before = table.objects.pop(key)
         del table.keys[bisect_left(table.keys, key)]
@@ -158,7 +158,7 @@ class Store:
         return StoreSnapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
 
     def restore(self, snapshot: StoreSnapshot) -> None:
-        """Replace the content by the snapshot's, resourceVersion included; observers are called for each difference."""
+        """Replace the content and the resourceVersion by the snapshot's. Observers are called for each difference."""
         before = self.snapshot()
         self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}
         self._history.clear()

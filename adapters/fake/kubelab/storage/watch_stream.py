@@ -92,7 +92,7 @@ class WatchStream:
         self.end()
 
     def take(self) -> list[Line]:
-        """Return all pending lines, as bytes. Raises ApiFailure and ConversionNeeded; the lines stay pending then."""
+        """Return all pending lines as bytes. After ApiFailure or ConversionNeeded the lines are still pending."""
         if self._later:
             made = for_each(self._pending, lambda line: line() if callable(line) else line)
             lines: list[Line] = [line for line in made if line is not None]

@@ -49,7 +49,7 @@ def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest)
 
 
 def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
-    """Return `body` if it is an object of this kind and version; raise 400 otherwise.
+    """Return `body` if it is an object of this kind and version. Raises ApiFailure 400 otherwise.
 
     The typed decoder of a built-in kind fills in `kind` and `apiVersion`, so that clients may omit them.
     """
@@ -113,9 +113,9 @@ def completed(
 ) -> Mapping[str, Any]:
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
-    It would fail on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type; custom resources
-    are left to validation. Metadata of the object `checked` is not checked again, nor are the managedFields of an
-    update: an apply wrote them.
+    It fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom resources are
+    only validated later. Metadata of the object `checked` is not checked again, nor are the managedFields of an update:
+    an apply wrote them.
     """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):

@@ -98,7 +98,7 @@ def patch(
 
 
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Apply server-side; create a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
+    """Perform a server-side apply, which creates a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
     config = _config(definition, body, write)
     # An apply creates, but not through `/status` (S-12).
     if live is None and write.subresource:

@@ -34,7 +34,7 @@ class Remover:
         self._now = now
 
     def delete(self, target: RequestTarget, options: DeleteOptions) -> Reply:
-        """Delete one object; answer with a Status if it is gone, with the object if finalizers hold it (W-31)."""
+        """Delete one object. Return a Status if it is gone, or the object if finalizers keep it (W-31)."""
         resource = target.resource
         record = self._store.get(resource.storage, target.key)
         if record is None:
@@ -56,7 +56,7 @@ class Remover:
         return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> ObjectPage:
-        """Delete every selected object; answer with the objects as they were."""
+        """Delete every selected object, and return the objects as they were."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
         target.resource.require(selected)

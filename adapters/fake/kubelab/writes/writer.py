@@ -107,7 +107,7 @@ class ObjectWriter:
         return self._store.get(target.resource.storage, key) is prepared.before
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
-        """Return the write with a webhook's JSON patch in its object, completed and validated again.
+        """Return the write with a webhook's JSON patch applied to its object, which is completed and validated again.
 
         The patch is for the object in `version`; empty means the version of the request.
         """
