@@ -27,7 +27,7 @@ from vworkspace_app.demo.box_scene import open_box_scene
 from vworkspace_app.demo.box_story import create_example_object, lines, run_box_story
 from vworkspace_app.demo.cluster_story import run_cluster_story
 from vworkspace_app.demo.cluster_world import DemoClusterOptions, open_cluster_world
-from vworkspace_app.demo.demo_world import World, open_world
+from vworkspace_app.demo.demo_world import DemoWorld, open_world
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import run_operations_story
@@ -149,7 +149,7 @@ class _Play:
         self.is_told = True
         self.stage.verdict()
 
-    async def _linger(self, world: World) -> None:
+    async def _linger(self, world: DemoWorld) -> None:
         """Leave a playground until a signal; after a story that failed, leave what exists."""
         self.stage.act("A playground")
         with suppress(TooSlow):

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vworkspace_app.conformance.subject import WHAT_IT_TAKES, Offer, Open, Subject
+from vworkspace_app.conformance.subject import WHAT_IT_TAKES, ControlPlaneSubject, Offer, Open
 
 AT = "2026-01-01T00:00:00Z"
 PROMPT, LONGEST = 1.0, 20.0
@@ -21,7 +21,7 @@ PROMPT, LONGEST = 1.0, 20.0
 class Examined:
     """One cluster of the examined control plane, with the jobs that a check has offered to it."""
 
-    def __init__(self, subject: Subject, cluster_id: str, token: str) -> None:
+    def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
         self.subject = subject
         self.id = cluster_id
         self.token = token
@@ -29,7 +29,7 @@ class Examined:
         self._own: list[str] = []
 
     @classmethod
-    async def of(cls, subject: Subject) -> "Examined":
+    async def of(cls, subject: ControlPlaneSubject) -> "Examined":
         """Return a cluster of the examined control plane."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)

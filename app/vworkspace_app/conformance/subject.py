@@ -57,7 +57,7 @@ class RawAnswer:
     body: bytes
 
 
-class Subject(Protocol):
+class ControlPlaneSubject(Protocol):
     """A control plane under examination. Only calls for capabilities in `offers` are made."""
 
     @property
@@ -102,5 +102,5 @@ class Subject(Protocol):
         ...
 
 
-Open: TypeAlias = Callable[[], AbstractAsyncContextManager[Subject]]
+Open: TypeAlias = Callable[[], AbstractAsyncContextManager[ControlPlaneSubject]]
 """A function that opens the subject for one check, on the event loop of that check."""

@@ -44,7 +44,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 
 @attrs.frozen
-class World:
+class DemoWorld:
     """The servers, the operator and the spectator for the story."""
 
     cluster: EmbeddedCluster
@@ -81,7 +81,7 @@ class World:
 @asynccontextmanager
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
-) -> AsyncIterator[World]:
+) -> AsyncIterator[DemoWorld]:
     """Start everything, yield the world once the operator is ready, and stop everything at the end.
 
     With `engines` every downstream controller is simulated, and the objects that they need exist. `telemetry` is used
@@ -110,7 +110,7 @@ async def open_world(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
         control, control_url = await start_operator(stack, folder, api, spectator, settings, telemetry)
-        yield World(cluster, control, spectator, kubeconfig, url, control_url, admin)
+        yield DemoWorld(cluster, control, spectator, kubeconfig, url, control_url, admin)
 
 
 async def start_operator(

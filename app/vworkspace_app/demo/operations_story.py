@@ -10,7 +10,7 @@ from kubelab.downstream import DownstreamRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import JOB
 from purekube.ports import PatchType
-from vworkspace_app.demo.demo_world import World
+from vworkspace_app.demo.demo_world import DemoWorld
 from vworkspace_app.demo.narrator import Narrator, conditions, created_for, gone, operation_says, phase_is
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME
@@ -21,7 +21,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 @attrs.define
-class OperationsTeller(Narrator[World]):
+class OperationsTeller(Narrator[DemoWorld]):
     """The demo's story about Operations on one application."""
 
     generation: int = 0
@@ -231,7 +231,7 @@ def _where(resource: Manifest) -> str:
     return f"{meta['namespace']}/{meta['name']}"
 
 
-async def run_operations_story(world: World, stage: Stage) -> None:
+async def run_operations_story(world: DemoWorld, stage: Stage) -> None:
     """Play all acts in order. Raises TooSlow if something does not happen in time."""
     teller = OperationsTeller(world, stage)
     await teller.application()

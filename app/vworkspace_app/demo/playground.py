@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.demo.demo_world import ADMIN_TOKEN, World
+from vworkspace_app.demo.demo_world import ADMIN_TOKEN, DemoWorld
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, OperationRequest
 from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME, WANTED
@@ -20,7 +20,7 @@ def application() -> dict[str, Any]:
     return {**desired, "metadata": {**desired["metadata"], "annotations": marks}}
 
 
-async def prepare_playground(narrator: Narrator[World]) -> None:
+async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
     """Make sure that the application runs, however the story ended, and write a file for a backup. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(
@@ -37,7 +37,7 @@ async def prepare_playground(narrator: Narrator[World]) -> None:
     (world.kubeconfig.parent / _BACKUP).write_text(text, encoding="utf-8")
 
 
-def commands(world: World) -> tuple[tuple[str, str], ...]:
+def commands(world: DemoWorld) -> tuple[tuple[str, str], ...]:
     """Return commands to try, each with a description. They can be run as they are."""
     here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
@@ -50,7 +50,7 @@ def commands(world: World) -> tuple[tuple[str, str], ...]:
     )
 
 
-def lines(world: World) -> Iterator[str]:
+def lines(world: DemoWorld) -> Iterator[str]:
     """Yield the lines to print: addresses, files, and commands to try."""
     yield f'"{NAME}" is running, and so are the operator and the controllers'
     yield "that it relies on (simulated). Try, in another shell:"

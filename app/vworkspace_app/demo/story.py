@@ -31,7 +31,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
-class Played(StoryWorld, Protocol):
+class PlayedWorld(StoryWorld, Protocol):
     """A world in which the story can be played: the embedded one, or a cluster of the user."""
 
     @property
@@ -59,7 +59,7 @@ class Played(StoryWorld, Protocol):
 
 
 @attrs.define
-class StoryRunner(Narrator[Played]):
+class StoryRunner(Narrator[PlayedWorld]):
     """The demo's story about one instance, from its first job to its deletion."""
 
     @property
@@ -275,7 +275,7 @@ def _deleting(sighting: Sighting) -> bool:
     return sighting.kind == APPLICATION_INSTANCE and condition(sighting.object, "Deleting").get("status") == "True"
 
 
-async def run_story(world: Played, stage: Stage) -> None:
+async def run_story(world: PlayedWorld, stage: Stage) -> None:
     """Play all acts in order. Raises TooSlow if something does not happen in time."""
     teller = StoryRunner(world, stage)
     await teller.eight_steps()

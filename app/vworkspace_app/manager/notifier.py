@@ -70,7 +70,7 @@ class Notifier:
             match notices.next_step(self._state, self._clock.now()):
                 case notices.Send(notice):
                     await self._deliver(notice)
-                case notices.Wait(until):
+                case notices.WaitUntil(until):
                     await self._wait(None if until is None else (until - self._clock.now()).total_seconds())
 
     def _changed(self, change: CacheChange) -> None:

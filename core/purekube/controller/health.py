@@ -65,7 +65,7 @@ class Vitals:
 
 
 @attrs.frozen
-class Bounds:
+class HealthBounds:
     """The largest healthy value of each age, in seconds."""
 
     loop: float = 10.0
@@ -78,11 +78,11 @@ class Bounds:
     """Silence of the API server; above the longest watch without an event (620 s)."""
 
 
-DEFAULT_BOUNDS: Final = Bounds()
+DEFAULT_BOUNDS: Final = HealthBounds()
 
 
 @attrs.frozen
-class Check:
+class HealthResult:
     """One check's result. `problem` says what is wrong; empty when nothing is."""
 
     name: str
@@ -93,7 +93,7 @@ class Check:
 class HealthReport:
     """The results of all checks."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[HealthResult, ...]
 
     @property
     def ok(self) -> bool:
@@ -109,61 +109,61 @@ class HealthReport:
         return "\n".join((*lines, "check passed" if self.ok else "check failed", ""))
 
 
-def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
+def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
     """Check whether the process may continue to run (`/healthz`).
 
     `age` is how many seconds ago the event loop published these vitals. A missing CRD, a server that refuses, and a
     passing outage are no reasons to restart.
     """
     informers = (
-        Check(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
+        HealthResult(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
         for informer in vitals.informers
     )
-    worker_pools = (Check(f"driver {driver.name}", _idle(driver, bounds)) for driver in vitals.worker_pools)
+    worker_pools = (HealthResult(f"driver {driver.name}", _idle(driver, bounds)) for driver in vitals.worker_pools)
     return HealthReport((_loop(age, bounds), *informers, *worker_pools))
 
 
-def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
+def ready(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
     """Check whether the caches are complete and recent (`/readyz`)."""
     return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 
 
-def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
+def _beginning_and_end(vitals: Vitals) -> Iterator[HealthResult]:
     if vitals.shard:
-        yield Check(f"shard {vitals.shard}")
-    yield Check("started", "" if vitals.started else "waiting for the API server and the credential")
-    yield Check("shutdown", "the process is shutting down" if vitals.stopping else "")
+        yield HealthResult(f"shard {vitals.shard}")
+    yield HealthResult("started", "" if vitals.started else "waiting for the API server and the credential")
+    yield HealthResult("shutdown", "the process is shutting down" if vitals.stopping else "")
 
 
-def _caches(vitals: Vitals, bounds: Bounds) -> Iterator[Check]:
+def _caches(vitals: Vitals, bounds: HealthBounds) -> Iterator[HealthResult]:
     for informer in vitals.informers:
         trouble = f"; last trouble: {informer.trouble}" if informer.trouble else ""
         if not informer.has_synced:
-            yield Check(f"cache {informer.name}", f"not listed yet{trouble}")
+            yield HealthResult(f"cache {informer.name}", f"not listed yet{trouble}")
         elif informer.heard_ago > bounds.stale:
-            yield Check(f"cache {informer.name}", f"nothing was heard for {informer.heard_ago:.0f} s{trouble}")
+            yield HealthResult(f"cache {informer.name}", f"nothing was heard for {informer.heard_ago:.0f} s{trouble}")
         else:
-            yield Check(f"cache {informer.name}")
+            yield HealthResult(f"cache {informer.name}")
 
 
-def _loop(age: float, bounds: Bounds) -> Check:
+def _loop(age: float, bounds: HealthBounds) -> HealthResult:
     late = age > bounds.loop
-    return Check("event loop", f"blocked: it gave no sign of life for {age:.0f} s" if late else "")
+    return HealthResult("event loop", f"blocked: it gave no sign of life for {age:.0f} s" if late else "")
 
 
-def _stuck(informer: InformerVitals, bounds: Bounds) -> str:
+def _stuck(informer: InformerVitals, bounds: HealthBounds) -> str:
     limit = informer.patience + bounds.slack
     return f"stuck: it did nothing for {informer.moved_ago:.0f} s" if informer.moved_ago > limit else ""
 
 
-def _lost(informer: InformerVitals, bounds: Bounds) -> str:
+def _lost(informer: InformerVitals, bounds: HealthBounds) -> str:
     if informer.answered_ago <= bounds.stale:
         return ""
     trouble = f"; last trouble: {informer.trouble}" if informer.trouble else ""
     return f"stale: the API server said nothing for {informer.answered_ago:.0f} s{trouble}"
 
 
-def _idle(driver: WorkerPoolVitals, bounds: Bounds) -> str:
+def _idle(driver: WorkerPoolVitals, bounds: HealthBounds) -> str:
     if driver.oldest > driver.time_limit + bounds.slack:
         return f"stuck: a reconcile runs for {driver.oldest:.0f} s, and its limit is {driver.time_limit:.0f} s"
     if driver.active and driver.ready and driver.running < driver.workers and driver.moved_ago > bounds.idle:

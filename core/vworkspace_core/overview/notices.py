@@ -90,7 +90,7 @@ class Send:
 
 
 @attrs.frozen
-class Wait:
+class WaitUntil:
     """A pause until the given time, or until the next change if it is None."""
 
     until: datetime | None
@@ -119,14 +119,14 @@ def due(state: Attention, now: datetime) -> Attention:
     return state
 
 
-def next_step(state: Attention, now: datetime) -> Send | Wait:
+def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
     """Return whether to send a notice now or to wait. Call `due` first."""
     if state.waiting and (state.retry_at is None or state.retry_at <= now):
         return Send(attrs.evolve(state.waiting[0], lost=state.lost))
     times = [need.due_at for need in state.needs.values() if not need.announced]
     if state.waiting and state.retry_at is not None:
         times.append(state.retry_at)
-    return Wait(min(times, default=None))
+    return WaitUntil(min(times, default=None))
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:

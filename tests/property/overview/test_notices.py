@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import ObjectRef
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview import notices
-from vworkspace_core.overview.notices import MOST_WAITING, RECENT, Attention, Notice, NoticeType, Send, Wait
+from vworkspace_core.overview.notices import MOST_WAITING, RECENT, Attention, Notice, NoticeType, Send, WaitUntil
 from vworkspace_core.overview.page_paths import CLUSTER_SCOPED, OBJECT, object_path
 from vworkspace_core.overview.summary import OverviewState, Summary
 
@@ -47,7 +47,7 @@ class Site:
         self.now = end
         self.work()
 
-    def work(self) -> Wait:
+    def work(self) -> WaitUntil:
         before = len(self.state.waiting) + self.state.lost
         self.state = notices.due(self.state, self.now)
         self.raised += len(self.state.waiting) + self.state.lost - before
@@ -149,12 +149,12 @@ def test_retries_slow_down_and_a_receiver_may_ask_for_a_pause() -> None:
     for _ in range(12):
         state = notices.failed(state, START, 1.0)
         step = notices.next_step(state, START)
-        assert isinstance(step, Wait)
+        assert isinstance(step, WaitUntil)
         assert step.until is not None
         waits.append((step.until - START).total_seconds())
     assert waits == sorted(waits)
     assert waits[-1] == 300
-    assert notices.next_step(notices.failed(state, START, 0.5, 90.0), START) == Wait(START + timedelta(seconds=90))
+    assert notices.next_step(notices.failed(state, START, 0.5, 90.0), START) == WaitUntil(START + timedelta(seconds=90))
 
 
 def test_what_a_receiver_refuses_holds_up_no_other() -> None:

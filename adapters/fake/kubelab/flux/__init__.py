@@ -14,7 +14,7 @@ from kubelab.flux.behaviour import (
 )
 from kubelab.flux.crds import flux_crds
 from kubelab.flux.flux_simulator import FluxSimulator, run
-from kubelab.flux.helm_storage import Workload
+from kubelab.flux.helm_storage import ReleasedWorkload
 
 __all__ = [
     "Action",
@@ -25,10 +25,10 @@ __all__ = [
     "OutcomeKind",
     "PullStage",
     "ReleaseRule",
+    "ReleasedWorkload",
     "SourceFault",
     "SourceOutcome",
     "SourceRule",
-    "Workload",
     "flux_crds",
     "run",
 ]

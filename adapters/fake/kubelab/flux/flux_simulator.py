@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubelab.flux.behaviour import FluxBehaviour
 from kubelab.flux.helm_controller import HELM_CONTROLLER, reconcile_helm_release
-from kubelab.flux.helm_storage import HelmStorage, Workload
+from kubelab.flux.helm_storage import HelmStorage, ReleasedWorkload
 from kubelab.flux.questions import CanImpersonate, CorrectDrift, Decide, FindDrift, LoadReleases, Pull, StoreReleases
 from kubelab.flux.rule_script import Script
 from kubelab.flux.source_controller import (
@@ -89,12 +89,12 @@ class FluxSimulator(Simulator):
         self._script.behaviour = behaviour
 
     @property
-    def workloads(self) -> Sequence[Workload]:
+    def workloads(self) -> Sequence[ReleasedWorkload]:
         """All workloads that Helm has installed and not removed."""
         return self._storage.workloads()
 
     @property
-    def left_behind(self) -> Sequence[Workload]:
+    def left_behind(self) -> Sequence[ReleasedWorkload]:
         """The workloads without a HelmRelease, because that was deleted while suspended or without its finalizer."""
         return tuple(item for item in self.workloads if item.owner not in self._objects)
 

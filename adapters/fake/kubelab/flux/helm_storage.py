@@ -23,7 +23,7 @@ _MANAGER = "helm-controller"
 
 
 @attrs.frozen
-class Workload:
+class ReleasedWorkload:
     """The running workload of a Helm release, with the HelmRelease that installed it."""
 
     namespace: str
@@ -64,17 +64,19 @@ class HelmStorage:
         if secrets:
             await self._mirror(namespace, before, releases)
 
-    def workloads(self) -> Sequence[Workload]:
+    def workloads(self) -> Sequence[ReleasedWorkload]:
         """Return every installed workload, even those without a HelmRelease."""
         return tuple(self._workloads())
 
-    def _workloads(self) -> Iterable[Workload]:
+    def _workloads(self) -> Iterable[ReleasedWorkload]:
         for key, releases in sorted(self._releases.items()):
             newest = last_release(releases)
             running = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED] or releases[-1:]
             if newest is not None and newest.status not in _GONE:
                 item = running[-1]
-                yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])
+                yield ReleasedWorkload(
+                    item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key]
+                )
 
     async def _are_kept(self, namespace: str, releases: Sequence[StoredRelease]) -> bool:
         """Report whether the newest known revision still has its Secret, which may be deleted by hand."""
