@@ -4,11 +4,9 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,9 +17,9 @@ from purekube.regex.match import Pattern
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import SchemaError
 from tests.support.patience import PATIENCE
+from tests.support.projects_crds import crds_at_hand
 from vworkspace_core.api.crd import crd_manifests
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "crds"
 GO = """package main
 
 import (
@@ -62,13 +60,11 @@ def patterns_in(schema: Any) -> Iterator[str]:
 
 
 def known_patterns() -> list[str]:
-    """Those of the CRDs that the laboratory serves, and of the real ones where they are at hand."""
+    """Return those of the CRDs that the laboratory serves, and of the real ones where they are at hand."""
     ours = (*crd_manifests(), *flux_crds(), *downstream_crds())
-    foreign = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(SHARED.glob("*.yaml")))
-    return sorted({*patterns_in(list(ours)), *patterns_in(list(foreign))})
+    return sorted({*patterns_in(list(ours)), *patterns_in(list(crds_at_hand().values()))})
 
 
-KNOWN = known_patterns()
 PIECES = st.sampled_from(
     ["a", "b", "1", "9", "-", ".", "/", ":", "h", "m", "s", "_", "A", "é", "\n", " ", "@", "sha256:"]
 )
@@ -80,7 +76,9 @@ def texts_for(pattern: str) -> st.SearchStrategy[str]:
     return st.lists(own | PIECES, max_size=12).map("".join)
 
 
-CASES = st.sampled_from(KNOWN).flatmap(lambda pattern: st.tuples(st.just(pattern), texts_for(pattern)))
+CASES = st.deferred(lambda: st.sampled_from(known_patterns())).flatmap(
+    lambda pattern: st.tuples(st.just(pattern), texts_for(pattern))
+)
 
 
 class Counted(tuple[Any, ...]):
