@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
 from tests.support.patience import PATIENCE
 
@@ -33,7 +30,9 @@ _FLAGS: Final = (
 
 @cache
 def missing() -> str:
-    """Why there is no browser; empty where there is one."""
+    """Return why there is no browser; nothing where there is one."""
+    if find_spec("selenium") is None:
+        return "selenium is not installed: `make setup` installs it"
     lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"{' and '.join(lacking)} not found: install Debian's chromium and chromium-driver" if lacking else ""
 
@@ -43,6 +42,10 @@ def browser(*, width: int = 1280, height: int = 900, dark: bool = False, script:
     """A browser of its own, with a window of that size."""
     if missing():
         pytest.skip(missing())
+    from selenium import webdriver  # where no browser is asked for it may be absent, and its import takes long
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
     options = Options()
     options.binary_location = shutil.which("chromium") or ""
     for flag in (*_FLAGS, f"--window-size={width},{height}"):
@@ -99,6 +102,8 @@ def until(found: Callable[[], Any], what: str) -> Any:
 
 
 def _asked(found: Callable[[], Any]) -> Any:
+    from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+
     try:
         return found()
     except (NoSuchElementException, StaleElementReferenceException):

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
@@ -34,6 +32,8 @@ from vworkspace_core.overview.object_list import PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+By = pytest.importorskip("selenium.webdriver.common.by", reason=missing()).By
+Keys = pytest.importorskip("selenium.webdriver.common.keys", reason=missing()).Keys
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"

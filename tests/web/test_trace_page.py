@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
 from purekube_run.process.command_line import CommandError
@@ -75,6 +73,9 @@ def test_what_is_no_trace_is_refused_with_what_to_do_SEE_3(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_the_slider_goes_through_time_without_a_reload_SEE_3(file: Path, request: pytest.FixtureRequest) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
     last = len(trace_in(file).moments)
 
     def says(window: Any, text: str) -> bool:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
 from purekube_run.process.command_line import CommandError
@@ -241,6 +239,9 @@ def test_the_page_has_a_slider_with_marks_tables_and_a_comparison(history: RunHi
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_the_page_of_a_run_fits_a_narrow_window(history: RunHistory) -> None:
     """SIM-3: at 360 px nothing scrolls sideways but the tables themselves."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
     site = Site(TracePage(trace_of(history, "run")), "simulate")
     number = history.number_at(60.0)
     with serving_in_thread(Starlette(routes=site.routes()), "127.0.0.1:0") as url, browser() as window:
