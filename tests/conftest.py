@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.support.effort import EFFORT, PROFILES
+from tests.support.forked_workers import ForkedWorkers
 from tests.support.parts import PARTS, part_of
 from tests.support.patience import TIMEOUT
 from tests.support.server_use import note, uses_server
@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--on-server", action="store_true", help="only tests that use the API server of KUBEBUILDER_ASSETS"
     )
+    parser.addoption("--workers", type=int, default=0, help="how many processes run the tests; 0: the one of pytest")
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
 
 
@@ -59,17 +60,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     """Settle the effort before Hypothesis reads its seed, and before a test module asks."""
     EFFORT.long = config.getoption("--long")
-    given = getattr(config, "workerinput", {}).get("seed", config.getoption("--hypothesis-seed"))
+    given = config.getoption("--hypothesis-seed")
     if given is None and EFFORT.long:
         given = random.SystemRandom().getrandbits(64)
     EFFORT.seed = None if given is None else int(given)
     config.option.hypothesis_seed = given
-    config.stash[SLOW] = getattr(config, "workerinput", {}).get("slow", _takes_slow_ones(config))
+    config.stash[SLOW] = _takes_slow_ones(config)
     for name, profile in PROFILES.items():
         settings.register_profile(name, profile)
     settings.load_profile(EFFORT.profile)
     if getattr(config.option, "timeout", 0.0) is None:
         config.option.timeout = TIMEOUT
+    if config.getoption("--workers") > 1:
+        config.pluginmanager.register(ForkedWorkers(config.getoption("--workers")))
     if EFFORT.profile == "same":
         _draw_no_constants_of_modules()
 
@@ -79,13 +82,6 @@ def _takes_slow_ones(config: pytest.Config) -> bool:
     named = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword
     chosen = config.option.markexpr != "not installs"  # what addopts of pyproject.toml says
     return bool(config.getoption("--everything") or EFFORT.long or named or chosen)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Workers of pytest-xdist draw from the same seed, and take the same tests."""
-    node.workerinput["seed"] = EFFORT.seed
-    node.workerinput["slow"] = node.config.stash[SLOW]
 
 
 def _draw_no_constants_of_modules() -> None:

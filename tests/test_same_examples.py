@@ -33,8 +33,7 @@ OF_THE_MACHINE = {
     "KUBECONFIG",
     "KUBERNETES_EXEC_INFO",
     "PATH",
-    "PYTEST_XDIST_WORKER",
-    "PYTEST_XDIST_WORKER_COUNT",
+    "TESTS_WORKER",
 }
 """What a test may ask the environment for: which cluster, which programs. Nothing of it says what to try."""
 
@@ -43,7 +42,7 @@ only_where_nothing_is_random = pytest.mark.skipif(EFFORT.seed is not None, reaso
 
 def tried(*options: str, **environment: str) -> str:
     """What a pytest of its own draws for the probes."""
-    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"]
     bare = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONHASHSEED")}
     done = subprocess.run(
         [*command, "--hypothesis-verbosity=verbose", *PROBES, *options],

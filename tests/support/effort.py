@@ -67,6 +67,6 @@ def of_both(sample: T, whole: T) -> T:
 
 def unused_name(prefix: str) -> str:
     """A name that nothing of this run has; on a cluster that outlives the run, nothing of another run either."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    worker = os.environ.get("TESTS_WORKER", "")
     foreign = f"{random.SystemRandom().getrandbits(24):06x}-" if os.environ.get("E2E_CLUSTER") else ""
     return f"{prefix}-{foreign}{worker}{next(_NUMBERS)}"

@@ -81,7 +81,7 @@ class _Run:
         self._command = [sys.executable, "-m", "pytest", "--durations=10", *arguments]
         self._command += ["-o", f"cache_dir={Path(self._folder.name, 'cache')}"]
         self._environment = {**os.environ, **_environment(programs, cluster), "TMPDIR": self._folder.name}
-        self._process = self._start(f"--numprocesses={count}", "--dist=worksteal")
+        self._process = self._start(*([f"--workers={count}"] if count else []))
 
     def _start(self, *options: str) -> "subprocess.Popen[bytes]":
         with nullcontext() if self._log is None else self._log.open("ab") as log:
@@ -107,7 +107,7 @@ class _Run:
         status, again = self._process.wait(), ""
         if status == pytest.ExitCode.TESTS_FAILED:
             again = f" at a second attempt: {', '.join(self._failed())}"
-            self._process = self._start("--numprocesses=0", "--last-failed")
+            self._process = self._start("--last-failed")
             status = self._process.wait()
         if self._log is not None:
             say(self._log.read_text(encoding="utf-8", errors="replace"))
