@@ -83,7 +83,7 @@ class Work(Protocol):
     """A running controller as its background tasks see it."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
-        """Request a reconcile in `after` seconds at the latest; ignored while this process does not lead."""
+        """Request a reconcile of an object after at most `after` seconds. Ignored while this process does not lead."""
         ...
 
     def subscribe(self, watches: For | Watches) -> None:

@@ -73,7 +73,7 @@ class ControllerManager:
             self.load(controller)
 
     def load(self, controller: ControllerDefinition) -> Runner:
-        """Add a controller, which starts at once if the manager runs."""
+        """Add a controller. It starts immediately if the manager is running."""
         runner = Runner(controller, self._api, self._clock, self._events, self._options)
         self.runners = (*self.runners, runner)
         self._pools[runner.name] = runner.pool
@@ -105,7 +105,7 @@ class ControllerManager:
 
     @property
     def own_informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that are not shared; each runs as long as one of the controllers uses it."""
+        """The informers that are not shared. Each runs as long as one of the controllers uses it."""
         own = (informer for runner in self.runners for informer in runner.informers)
         shared = frozenset(self.shared)
         return tuple(informer for informer in dict.fromkeys(own) if informer not in shared)
@@ -117,7 +117,7 @@ class ControllerManager:
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller, those of the moment."""
+        """The worker pools of the controllers that run now, by controller name."""
         return self._pools
 
     @property

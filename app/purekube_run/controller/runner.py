@@ -105,7 +105,7 @@ class Runner:
                 group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
 
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile in `after` seconds at the latest; ignored while this process does not lead."""
+        """Request a reconcile of an object after at most `after` seconds. Ignored while this process does not lead."""
         if self._leading:
             self.pool.enqueue(key, priority=priority, after=after)
 

@@ -133,7 +133,7 @@ class Renderer:
 
 
 def clip(text: str, longest: int) -> str:
-    """Shorten a text to at most so many characters."""
+    """Return the text shortened to at most `longest` characters."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 

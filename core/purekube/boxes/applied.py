@@ -68,7 +68,7 @@ _AT_ONCE: Final = 50
 
 @attrs.frozen
 class AppliedBox:
-    """An OperatorBox as the API server holds it; its spec need not be readable."""
+    """An OperatorBox object in the cluster, whose spec may be unreadable."""
 
     metadata: ObjectMeta
     manifest: Manifest
@@ -76,7 +76,7 @@ class AppliedBox:
 
     @classmethod
     def read(cls, manifest: Manifest) -> "AppliedBox":
-        """Read an object; never raises."""
+        """Read an OperatorBox from its manifest. Never raises."""
         return cls(read_meta(manifest), manifest, read_own_conditions(manifest, CONDITIONS))
 
     @property
@@ -87,13 +87,13 @@ class AppliedBox:
 
     @property
     def deletion_policy(self) -> DeletionPolicy:
-        """The deletion policy; that which keeps everything if it cannot be read."""
+        """The deletion policy. If it cannot be read, it is the one that keeps everything."""
         text = self.spec.get("deletionPolicy")
         return DeletionPolicy(text) if text in tuple(DeletionPolicy) else DeletionPolicy.REFUSE
 
     @cached_property
     def revision(self) -> str:
-        """The name of the revision of its present definition."""
+        """The name of the revision that stores its present definition."""
         return revision_name(self.metadata.name, definition_of(self.spec))
 
 
@@ -101,9 +101,10 @@ class AppliedBox:
 class BoxSnapshot(Snapshot):
     """The observed state of an applied box; `objects` has its ControllerRevisions, its parents, its CRD and Namespaces.
 
-    `box` is the compiled definition, None if `problems` refuse it. `gates` are the programs of `rollout.when`.
-    `lacking` is the message about missing rights, `unserved` that about anything else in the way of serving, and
-    `serving` has the revisions that the parents' controller knows. `kind` is that of the parents, if it is known.
+    `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
+    `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
+    reconciled. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if
+    known.
     """
 
     box: Box | None = None
@@ -129,7 +130,7 @@ class BoxPhase(Enum):
 
 @attrs.frozen
 class BoxState:
-    """An applied box with everything that its decision and its status follow from."""
+    """An OperatorBox with all observations from which its decision and its status follow."""
 
     applied: AppliedBox
     observed: BoxSnapshot
@@ -145,28 +146,28 @@ class BoxState:
 
     @cached_property
     def policy(self) -> BoxRollout:
-        """The policy of the roll-out; the default one while its definition is refused."""
+        """The rollout policy; the default policy while the definition is invalid."""
         return BoxRollout() if self.observed.box is None else self.observed.box.model.spec.rollout
 
     @cached_property
     def present(self) -> Revision | None:
-        """The stored revision of its present definition."""
+        """The stored revision of the present definition; None if it is not stored yet."""
         return next((each for each in self.history if each.name == self.applied.revision), None)
 
     @cached_property
     def target(self) -> str:
-        """The revision that parents move to: the newest that was not given up."""
+        """The revision to which parents are moved: the newest one that was not given up."""
         sound = [each.name for each in self.history if not each.given_up]
         return sound[-1] if sound else self.applied.revision
 
     @cached_property
     def in_use(self) -> frozenset[str]:
-        """The revisions that are recorded on parents."""
+        """The names of the revisions that are recorded on parents."""
         return frozenset(BroughtTo.of(read_meta(manifest)).revision for manifest in self._parent_manifests)
 
     @cached_property
     def assignments(self) -> Assignments:
-        """The revisions that parents may have."""
+        """The revisions that parents may have, and the one for new parents."""
         return assignments_of(self.history, self.in_use, self.target)
 
     @cached_property
@@ -184,7 +185,7 @@ class BoxState:
 
     @cached_property
     def step(self) -> RolloutStep:
-        """The next step of its roll-out."""
+        """The next step of the rollout."""
         namespaces = {ref.name: manifest for ref, manifest in self.observed.objects.items() if ref.kind == NAMESPACE}
         return next_step(
             self.policy,
@@ -220,7 +221,7 @@ def _holds(gate: Program, counts: Mapping[str, int]) -> bool:
 
 
 def decide_applied(state: BoxState) -> Decision:
-    """Decide what to write for an applied box, without its status."""
+    """Return the decision about an OperatorBox, without its status."""
     match state.phase:
         case BoxPhase.GOING:
             return _removal(state)

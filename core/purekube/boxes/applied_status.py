@@ -26,9 +26,9 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 
 
 def decide_with_status(state: BoxState) -> Decision:
-    """Decide what to write for an applied box, and the status that reports the present state.
+    """Return the decision about an OperatorBox, with the status that reports its present state.
 
-    After a refused write of this pass nothing else is written until the next one.
+    After a refused write nothing else is written in the same pass.
     """
     decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
     if decision.finalizer is not None:

@@ -9,9 +9,9 @@ from purekube.boxes.box import Box
 
 
 def crd_of(box: Box) -> Manifest:
-    """Return the CRD with the box's rules and literal defaults, as far as a CRD can hold them.
+    """Return the CRD of the box's kind with the rules and literal defaults that a CRD can express.
 
-    A label on it makes `status` recognize the kind as a box's.
+    By a label on it, the command `status` recognizes the kind as a box's.
     """
     stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
     meta = box.crd["metadata"]

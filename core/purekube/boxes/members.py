@@ -20,7 +20,7 @@ from purekube.composites.parent import READY, STALLED
 
 @attrs.frozen
 class BoxParent:
-    """A parent with its revision. `due` is when it fails unless it is Ready by then."""
+    """A parent with its revision. `due` is the time by which it must be Ready, or else it counts as failed."""
 
     ref: ObjectRef
     metadata: ObjectMeta
@@ -32,19 +32,19 @@ class BoxParent:
 
     @property
     def is_going(self) -> bool:
-        """Report whether it is being deleted."""
+        """Report whether the parent is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def obstacle(self) -> str:
-        """The reason why it is not Ready, for people."""
+        """The reason why the parent is not Ready, as text for people."""
         if self.ready is None:
             return "it has no status yet"
         return f"{self.ready.reason}: {self.ready.message}".rstrip(": ")
 
 
 def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
-    """Read a parent; never raises."""
+    """Read a parent from its manifest. Never raises."""
     meta = read_meta(manifest)
     revision = assignments.of(meta)
     conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
@@ -95,7 +95,7 @@ def _time(text: str) -> datetime | None:
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents that take part in the roll-out; `namespaces` are the Namespaces by name."""
+    """Yield the parents that take part in the rollout. `namespaces` maps names to Namespaces."""
     for parent in parents:
         if not parent.is_pinned and not parent.is_going:
             wave = _wave(parent.metadata, policy, namespaces.get(parent.metadata.namespace))
@@ -113,6 +113,6 @@ def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> i
 
 
 def seconds_until_due(parents: Sequence[BoxParent], now: datetime) -> float | None:
-    """Return in how many seconds the next parent may fail; None if no parent is on its way."""
+    """Return the seconds until the next parent may count as failed; None if none is progressing."""
     dues = [parent.due for parent in parents if parent.due is not None and parent.health is Health.PROGRESSING]
     return max(0.0, (min(dues) - now).total_seconds()) if dues else None

@@ -26,13 +26,13 @@ _MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA
 
 @attrs.frozen(eq=False)
 class RevisedBox:
-    """The revisions of a box that run, by name. `assignments` returns the present ones."""
+    """The compiled box for each revision that is in use, by name. `assignments` returns the present assignments."""
 
     boxes: Mapping[str, Box]
     assignments: Callable[[], Assignments]
 
     def composite(self) -> Composite:
-        """Return the controller of all parents of all revisions."""
+        """Return one composite that reconciles each parent by the box of the parent's revision."""
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
         newest, account = parts[-1], parts[-1].account

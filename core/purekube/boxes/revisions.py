@@ -37,18 +37,18 @@ _POLICY: Final = ("rollout", "deletionPolicy")
 
 
 def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a box's spec that is a revision."""
+    """Return the part of a box's spec that a revision stores. A change of any other part makes no new revision."""
     return {name: value for name, value in spec.items() if name not in _POLICY}
 
 
 def revision_name(box: str, definition: Mapping[str, Any]) -> str:
-    """Return the name of the revision with this content."""
+    """Return the name of the revision that stores this definition."""
     return f"{box}-{content_hash(definition)[:10]}"
 
 
 @attrs.frozen
 class Revision:
-    """One stored definition. The highest `number` is the newest."""
+    """One stored definition of a box. The revision with the highest `number` is the newest."""
 
     name: str
     number: int
@@ -61,13 +61,13 @@ class Revision:
     """The parent that failed at it, if it was undone."""
 
     def annotated(self, **changed: str | None) -> Manifest:
-        """Return the patch that changes annotations, by their names below our domain."""
+        """Return a patch that sets annotations of the revision, given by their names without our domain."""
         named = {f"{BOX_DOMAIN}/{name.replace('_', '-')}": value for name, value in changed.items()}
         return {"metadata": {"resourceVersion": self.resource_version, "annotations": named}}
 
 
 def read_revisions(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
-    """Return the revisions, oldest first; objects that are no revision of a box are left out."""
+    """Return the revisions among these objects, oldest first. Objects that are no revision of a box are left out."""
     revisions = (_read(manifest) for manifest in manifests)
     return tuple(sorted(filter(None, revisions), key=lambda revision: (revision.number, revision.name)))
 
@@ -91,7 +91,7 @@ def _read(manifest: Manifest) -> Revision | None:
 
 
 def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, Any], number: int) -> Manifest:
-    """Return the ControllerRevision of a definition, which goes with its box."""
+    """Return the ControllerRevision that stores a definition. It is deleted with its box."""
     manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
     owner = {
         "apiVersion": OPERATOR_BOX.api_version,
@@ -106,7 +106,7 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 
 
 def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
-    """Yield the oldest revisions beyond those kept; none that is in use."""
+    """Yield the oldest unused revisions, so that at most `MOST_KEPT` unused ones are left."""
     used = set(in_use)
     unused = [revision for revision in history if revision.name not in used]
     yield from unused[: max(0, len(unused) - MOST_KEPT)]
@@ -117,14 +117,14 @@ def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[
 
 @attrs.frozen
 class BroughtTo:
-    """The record on a parent: a revision, and since when; empty if there is none."""
+    """The record on a parent of its revision, and since when it has that revision. Empty if there is none."""
 
     revision: str = ""
     since: datetime | None = None
 
     @classmethod
     def of(cls, meta: ObjectMeta) -> "BroughtTo":
-        """Read the annotation; never raises."""
+        """Read the record from the parent's annotation. Never raises."""
         name, _, since = meta.annotations.get(BROUGHT_TO, "").partition(" ")
         try:
             return cls(name, parse_time(since) if since else None)
@@ -133,30 +133,32 @@ class BroughtTo:
 
 
 def record_of(revision: str, now: datetime) -> str:
-    """Return the text of the annotation for a parent that is brought to a revision now."""
+    """Return the text of the annotation that records `revision` on a parent from now on."""
     return f"{revision} {format_time(now)}"
 
 
 def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
-    """Return the write that brings a parent to a revision, unless the parent has changed since it was read."""
+    """Return the patch that gives a parent another revision. It is refused if the parent has changed since
+    it was read.
+    """
     changed = {BROUGHT_TO: record_of(revision, now)}
     return MergePatch(ref, {"metadata": {"resourceVersion": meta.resource_version, "annotations": changed}})
 
 
 @attrs.frozen
 class Assignments:
-    """The revisions that parents may have, oldest first, and the one that a new parent gets."""
+    """The revisions that parents may have, oldest first, and the one that new parents get (`newcomers`)."""
 
     names: tuple[str, ...]
     newcomers: str
 
     def of(self, meta: ObjectMeta) -> str:
-        """Return the revision of a parent: the pinned one, else the recorded one, else that of newcomers."""
+        """Return the revision of a parent: the pinned one, or else the recorded one, or else that of new parents."""
         chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
-        """Return reason and message of the condition Revision."""
+        """Return reason and message of the parent's condition Revision."""
         name, pin = self.of(meta), meta.annotations.get(PIN)
         if pin is None:
             return "Recorded", name
@@ -168,9 +170,9 @@ class Assignments:
 
 
 def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
-    """Return the assignments: a new parent gets the newest revision that was once Ready.
+    """Return the assignments. A new parent gets the newest revision with which a parent was once Ready.
 
-    While none was, it gets the oldest one in use, else the target.
+    Until there is one, it gets the oldest revision in use, or else `target`.
     """
     used = set(in_use)
     sound = [revision for revision in history if not revision.given_up]

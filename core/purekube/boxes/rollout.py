@@ -17,7 +17,7 @@ from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
 
 
 class Health(Enum):
-    """The state of a parent at the revision that it was brought to."""
+    """The state of a parent since it got its present revision."""
 
     READY = "ready"
     PROGRESSING = "on its way"
@@ -26,7 +26,7 @@ class Health(Enum):
 
 @attrs.frozen
 class Member:
-    """A parent that takes part in a roll-out: one that is not pinned, and not being deleted."""
+    """A parent that takes part in a rollout. Pinned parents and those being deleted do not."""
 
     ref: ObjectRef
     created: str
@@ -38,7 +38,7 @@ class Member:
 
 
 class RolloutPhase(StrEnum):
-    """The state of a roll-out, which is the reason of the condition RolledOut."""
+    """The state of a rollout, which is the reason of the condition RolledOut."""
 
     COMPLETE = "Complete"
     STOPPED = "Stopped"
@@ -49,7 +49,7 @@ class RolloutPhase(StrEnum):
 
 @attrs.frozen
 class RolloutCounts:
-    """The numbers of parents; `moved`, `ready` and `failed` are those at the target."""
+    """The numbers of parents in a rollout. `moved`, `ready` and `failed` count those at the target revision."""
 
     total: int = 0
     moved: int = 0
@@ -59,18 +59,18 @@ class RolloutCounts:
 
     @property
     def waiting(self) -> int:
-        """The number of parents that have yet to move."""
+        """The number of parents that have not moved yet."""
         return self.total - self.moved
 
     @property
     def scope(self) -> Mapping[str, int]:
-        """The variable `rollout` of the expressions in `when`."""
+        """The value of the variable `rollout` in the expressions of `rollout.when`."""
         return {**attrs.asdict(self), "waiting": self.waiting}
 
 
 @attrs.frozen
 class RolloutStep:
-    """The next step: the parents that move to the target now, and those that failed at it."""
+    """The next step of a rollout: the parents to move to the target now, and those that failed at the target."""
 
     phase: RolloutPhase
     counts: RolloutCounts
@@ -91,7 +91,10 @@ def next_step(
     given_up: Collection[str] = (),
     pinned: int = 0,
 ) -> RolloutStep:
-    """Decide the next step of the roll-out of `target`. Parents at a revision in `given_up` return from it at once."""
+    """Return the next step of the rollout of the revision `target`.
+
+    Parents at a revision in `given_up` are moved away from it immediately.
+    """
     moved = [member for member in members if member.revision == target]
     counts = RolloutCounts(
         len(members),
@@ -141,7 +144,7 @@ def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: R
 
 
 def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
-    """Return the members in the order in which they move: by wave, then by age, then by name."""
+    """Return the parents in the order in which they are moved: by wave, then by age, then by name."""
     by_name = sorted(members, key=lambda member: (member.ref.namespace or "", member.ref.name))
     by_age = sorted(by_name, key=lambda member: member.created, reverse=order is RolloutOrder.NEWEST_FIRST)
     return sorted(by_age, key=lambda member: member.wave)

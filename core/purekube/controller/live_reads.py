@@ -75,9 +75,10 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read the objects that the selectors choose, as evidence. Without the right to read them, add none.
+        """Read the objects that the selectors choose. Add none if the kind is not served or may not be read.
 
-        Raises the other errors of `KubeApi.list`.
+        This is for objects that are helpful but not required, such as Events. Raises the other errors of
+        `KubeApi.list`.
         """
         try:
             page = await self.api.list(

@@ -129,7 +129,10 @@ class CustomDefinitions:
         store.observe(self._on_change)
 
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
-        """Update what is served after a write at `where`: a CRD, or an object whose CRD is being deleted."""
+        """Update the served resources after a write to the resource `where`.
+
+        Only writes of CRDs, and of objects whose CRD is being deleted, have an effect.
+        """
         while self._touched:
             name, _ = self._touched.popitem()
             self._sync(name, delete_all)

@@ -97,7 +97,7 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency by which reports on runs that have started go before runs that have not."""
+    """Return the urgency of an engine's report on a run. It goes before ordinary changes; the first list can wait."""
     return Urgency(_has_started(change))
 
 
