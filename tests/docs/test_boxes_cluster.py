@@ -49,7 +49,12 @@ def test_a_newcomer_applies_a_box_and_rolls_a_change_out(tmp_path: Path) -> None
             box = tmp_path / "webapp.yaml"
             box.write_text(changed(box.read_text(encoding="utf-8"), block("diff", "webapp.yaml")), encoding="utf-8")
             names = [line.split()[0] for line in shell(tmp_path, block("sh", "change")).splitlines()]
-            assert len([name for name in names if name.startswith("webapp-")]) == 2
+            first, second = (name for name in names if name.startswith("webapp-"))
+            told = shell(tmp_path, block("sh", "rollout"))
+            assert told.startswith((f"webapp: revision {first}: ", f"webapp: revision {second}: "))
+            assert "operatorbox webapp rolls back to webapp-" in told
+            gone = "kubectl --kubeconfig kc wait --for=jsonpath='{.spec.revisionHistoryLimit}'=10 deployment/shop"
+            shell(tmp_path, gone)
 
 
 def test_commands_that_install_print_what_the_page_says(

@@ -39,6 +39,7 @@ from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.boxes.applied_load import LoadedDefinition, lacking_rights, load_definition, told_of
+from purekube_run.boxes.write_budget import WriteBudget
 from purekube_run.composites.caches import external_informers, informers_of
 from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.controller import ControllerDefinition, For, StatusManager, Watches, Work
@@ -294,7 +295,8 @@ class AppliedBoxes:
         writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.served.values()))
         if refusals := list(shared_statuses((*writers, status_writer(composite)))):
             return refusals[0]
-        api, clock, options = self._api, self._clock, self._options
+        clock, options = self._clock, self._options
+        api = self._api.through(WriteBudget(clock))
         informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
         externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
         reconciler = CompositeReconciler(

@@ -11,6 +11,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.composites.composite import Composite
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Entropy
+from purekube_run.boxes.applied_boxes import AppliedBoxes
 from purekube_run.controller.candidacy import Candidacy, candidate
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.manager import Election
@@ -35,6 +36,8 @@ class Extending:
     field_manager: str = "controllers"
     entropy: Entropy = attrs.field(factory=lambda: SeededEntropy(0))
     concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
+    applied: str = ""
+    """The namespace of the revisions of applied boxes; these run if it is given."""
 
 
 class ExtensionReplica(Replica):
@@ -80,8 +83,17 @@ class ExtensionReplica(Replica):
             machine.random, observer=self.observer, entropy=extending.entropy, concluded=extending.concluded
         )
         self.manager = ExtensionManager(
-            api, clock, events, options, composites=extending.composites, controllers=extending.controllers
+            api,
+            clock,
+            events,
+            options,
+            composites=extending.composites,
+            controllers=extending.controllers,
+            namespaces=bool(extending.applied),
         )
+        if extending.applied:
+            boxes = AppliedBoxes(api, clock, events, self.manager, options, extending.applied)
+            self.manager.load(boxes.controller())
         async with anyio.create_task_group() as group:
             group.start_soon(events.run, name="events")
             group.start_soon(self.manager.run, election.elected, name="controllers")

@@ -57,6 +57,7 @@ _OF_GROUPS: Final = {
         "docs": "box.pages:docs",
         "plan": "box.plan:plan",
         "test": "box.test:play_box",
+        "rollout": "box.rollout:rollout",
         "rbac": "box.manifests:rbac",
         "forget": "uninstall:forget_objects_of_box",
         "manifests": "box.manifests:manifests",

@@ -1,0 +1,158 @@
+"""`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
+
+import attrs
+from cyclopts import Parameter
+
+from purekube.apimachinery.definitions import BOX_NAME
+from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
+from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX, Revision, definition_of, read_revisions
+from purekube.ports import KubeApi, PatchType
+from purekube_http import KubeApiClient
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.command_line import FAILURE, CommandError
+from vworkspace_app.commands.session import Kubeconfig, at_cluster
+from vworkspace_core.overview.remedy import CLI_MANAGER
+
+Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo"]
+
+
+@attrs.frozen
+class _Request:
+    action: Action
+    name: str
+    to_revision: str = ""
+
+
+def rollout(
+    action: Annotated[Action, Parameter(help="What to show or do.")],
+    name: Annotated[str, Parameter(help="The name of the OperatorBox.")],
+    /,
+    *,
+    to_revision: Annotated[str, Parameter(help="With undo: the revision to return to; default: the one before.")] = "",
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Show or change the roll-out of a box that is applied to the cluster.
+
+    `undo` writes the definition of an earlier revision into the object, which then rolls out; a GitOps tool that
+    applies the object would write its own again. `resume` also tries a revision again that `onFailure: Undo` gave up.
+    Exit status 1 with `status` says that the roll-out is not complete. Examples:
+
+        vworkspace-operator box rollout status webapp
+        vworkspace-operator box rollout undo webapp --to-revision webapp-0123456789
+    """
+    text, status = at_cluster(kubeconfig, lambda api: _done(api, _Request(action, name, to_revision)))
+    print(text, end="")
+    return status
+
+
+async def _done(api: KubeApiClient, request: _Request) -> tuple[str, int]:
+    """Carry out a request; return what to print, and the exit status. Raises CommandError, and errors of the port."""
+    box = await _box(api, request.name)
+    selector = f"{BOX_NAME}={request.name}"
+    history = read_revisions(await all_of(api, CONTROLLER_REVISION, selector=selector))
+    match request.action:
+        case "status":
+            return _status_text(box), 0 if _is_complete(box) else FAILURE
+        case "history":
+            return "".join(f"{line}\n" for line in _history_lines(history, box.revision)), 0
+        case "pause":
+            await _patch(api, box, {"spec": {"rollout": {"pause": True}}})
+            return f"operatorbox {request.name} paused\n", 0
+        case "resume":
+            return await _resumed(api, box, history), 0
+        case "undo":
+            return await _undone(api, box, history, request.to_revision), 0
+        case _:
+            assert_never(request.action)
+
+
+async def _box(api: KubeApi, name: str) -> AppliedBox:
+    try:
+        return AppliedBox.read(await api.get(ObjectRef(OPERATOR_BOX, None, name)))
+    except NotFound as error:
+        raise CommandError(f"there is no OperatorBox {name} in the cluster") from error
+
+
+async def _patch(api: KubeApi, box: AppliedBox, patch: Manifest) -> None:
+    ref = ObjectRef(OPERATOR_BOX, None, box.metadata.name)
+    await api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=CLI_MANAGER)
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _status_text(box: AppliedBox) -> str:
+    status = box.manifest.get("status") or {}
+    counts: Mapping[str, Any] = get_path(status, "rollout") or {}
+    told = ", ".join(f"{number} {name}" for name, number in counts.items())
+    lines = [f"{box.metadata.name}: revision {status.get('revision') or 'none'}: {told or 'no object'}"]
+    by_type = {condition.type: condition for condition in box.conditions}
+    lines += [_condition_line(by_type[name]) for name in CONDITIONS if name in by_type]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _condition_line(condition: Condition) -> str:
+    return f"  {condition.type}={condition.status} {condition.reason}: {condition.message}".rstrip(": ")
+
+
+def _is_complete(box: AppliedBox) -> bool:
+    generation = box.metadata.generation
+    return any(
+        condition.type == ROLLED_OUT
+        and condition.status is ConditionStatus.TRUE
+        and condition.observed_generation == generation
+        for condition in box.conditions
+    )
+
+
+def _history_lines(history: Sequence[Revision], present: str) -> Iterator[str]:
+    width = max((len(revision.name) for revision in history), default=0)
+    yield f"{'REVISION'.ljust(width)}  NUMBER  STATE"
+    for revision in history:
+        notes = [
+            *(["present"] if revision.name == present else []),
+            *(["was Ready"] if revision.is_proven else []),
+            *([f"given up: {revision.given_up}"] if revision.given_up else []),
+        ]
+        yield f"{revision.name.ljust(width)}  {str(revision.number).ljust(6)}  {', '.join(notes)}".rstrip()
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+async def _resumed(api: KubeApi, box: AppliedBox, history: Sequence[Revision]) -> str:
+    if get_path(box.spec, "rollout", "pause"):
+        await _patch(api, box, {"spec": {"rollout": {"pause": False}}})
+    for revision in history:
+        if revision.name == box.revision and revision.given_up:
+            patch = revision.annotated(given_up=None)
+            await api.patch(revision.ref, patch, patch_type=PatchType.MERGE, field_manager=CLI_MANAGER)
+    return f"operatorbox {box.metadata.name} resumed\n"
+
+
+async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to_revision: str) -> str:
+    target = _target(box, history, to_revision)
+    policy = {name: value for name, value in box.spec.items() if name not in definition_of(box.spec)}
+    manifest = {key: value for key, value in box.manifest.items() if key != "status"}
+    changed = {**manifest, "spec": {**target.definition, **policy}}
+    await api.update(changed, kind=OPERATOR_BOX, field_manager=CLI_MANAGER)
+    return f"operatorbox {box.metadata.name} rolls back to {target.name}\n"
+
+
+def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> Revision:
+    """Return the revision to return to. Raises CommandError if there is none."""
+    earlier = [revision for revision in history if revision.name != box.revision]
+    if to_revision:
+        earlier = [revision for revision in earlier if revision.name == to_revision]
+    else:
+        earlier = [revision for revision in earlier if not revision.given_up]
+    if not earlier:
+        wanted = f"revision {to_revision}" if to_revision else "earlier revision"
+        raise CommandError(f"operatorbox {box.metadata.name} has no {wanted}: see box rollout history")
+    return earlier[-1]
