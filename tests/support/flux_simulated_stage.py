@@ -8,8 +8,8 @@ import attrs
 
 from kubelab.clock import ManualClock
 from kubelab.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
+from kubelab.flux.artifacts import sha256_of
 from kubelab.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
-from kubelab.flux.chart_versions import sha256_of
 from kubelab.flux.crds import flux_crds
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret
 from kubelab.inprocess import InProcessKube, run_sync

@@ -16,8 +16,8 @@ from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.commands.box.manifests import former_kinds
-from vworkspace_app.commands.extensions_run import run_extensions, warn_unconverted
 from vworkspace_app.commands.manifests import read_authority
+from vworkspace_app.commands.process import run_extensions, warn_unconverted
 from vworkspace_app.commands.session import CertManager, Former, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation

@@ -12,8 +12,7 @@ from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.extensions_run import warn_unconverted, warn_unserved
-from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process, warn_unconverted, warn_unserved
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager

@@ -19,32 +19,31 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 
 
 def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with a row per object, and one for the open jobs. Its caption says what the story waits for."""
-    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
-    for column in ("object", "generation", "Ready", "reason"):
-        table.add_column(column)
-    for kind in (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE):
-        table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
-    open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
-    table.add_row("open jobs", "", "", open_jobs)
+    """Return a table with one row per object, one for the open jobs; the caption says what the story waits for."""
+    table = box_table(spectator, (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE), waiting_for)
+    table.add_row("open jobs", "", "", _open_jobs(control))
     return table
 
 
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
-    """Return a table with a row per kind, which shows its object and the object's conditions."""
-    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
-    for column in ("object", "generation", "Ready", "reason"):
-        table.add_column(column)
+    """Return a table with one row per kind: its object, and the object's conditions."""
+    table = _table(("object", "generation", "Ready", "reason"), waiting_for)
     for kind in kinds:
         table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
     return table
 
 
+def _table(columns: Sequence[str], waiting_for: str) -> Table:
+    return Table(*columns, caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
+
+
+def _open_jobs(control: ControlPlaneServer) -> str:
+    return ", ".join(job.id for job in control.jobs if job.open) or "none"
+
+
 def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
     """Return a table with one row per Operation, in the order of their creation, and the open jobs."""
-    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
-    for column in ("operation", "type", "engine", "phase", "why"):
-        table.add_column(column)
+    table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
     for name, seen in latest.items():
         if seen.type is not WatchEventType.DELETED:
@@ -56,8 +55,7 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
                 Text(phase, style=_PHASES.get(phase, "dim")),
                 _condition_reason(seen),
             )
-    open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
-    table.add_row("open jobs", "", "", "", open_jobs)
+    table.add_row("open jobs", "", "", "", _open_jobs(control))
     return table
 
 

@@ -30,9 +30,8 @@ from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
-from vworkspace_core.operations.identity import name_taken, target_of
+from vworkspace_core.operations.identity import is_ready, name_taken, target_of, why_not_ready
 from vworkspace_core.operations.parameters import parameter_problems, unknown_template
-from vworkspace_core.operations.targets import is_ready, why_not_ready
 from vworkspace_core.operations.templates import OperationTemplate
 from vworkspace_core.operations.used_approvals import Redemption
 

@@ -29,7 +29,6 @@ from tests.support.cluster_choice import real_server
 from tests.support.effort import unused_name
 from tests.support.server_thread import served, wall_clock
 from vworkspace_app.commands.simulate.many_machines import (
-    CollectRequest,
     collect,
     config_maps_in,
     manifests,
@@ -231,11 +230,11 @@ def test_a_job_runs_and_is_collected(
     admin, pods = cluster
     job = runs(runs=2, parallelism=1)
     anyio.run(apply_all, admin, manifests(job))
-    request = CollectRequest("sim", "default", tmp_path, admin)
-    assert collect(request) == 1, "no index has a verdict yet"
+    place = ("sim", "default", tmp_path, admin)
+    assert collect(*place) == 1, "no index has a verdict yet"
     assert "2 indices without a verdict: 0 (no pod has ended); 1 (no pod has ended)" in capsys.readouterr().out
     Runner(admin, pods, tmp_path).run("default", "sim")
-    assert collect(request) == 0
+    assert collect(*place) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("seed 7   2 runs")
     assert "RES-7" in printed
@@ -251,7 +250,7 @@ def test_a_broken_run_is_saved_with_the_rights_of_a_pod_and_fetched(
     for _ in range(2):
         assert save_in_config_map(pods, "default/sim", 9, text) == "ConfigMap default/sim-9"
     anyio.run(refused, pods)
-    assert collect(CollectRequest("sim", "default", tmp_path, admin)) == 1
+    assert collect("sim", "default", tmp_path, admin) == 1
     assert "simulate replay" in capsys.readouterr().out
     assert read_script(tmp_path / "sim-9.json").seed == 9
 
@@ -277,14 +276,14 @@ def test_a_config_map_with_something_else_in_it_is_refused_by_name(cluster: tupl
 
     anyio.run(plant)
     with pytest.raises(CommandError, match=r"sim-1\.json: \$\.format"):
-        collect(CollectRequest("sim", "default", tmp_path, admin))
+        collect("sim", "default", tmp_path, admin)
     assert not (tmp_path / "sim-1.json").exists()
 
 
 def test_a_job_that_does_not_exist_is_named(cluster: tuple[Path, Path], tmp_path: Path) -> None:
     """SIM-1."""
     with pytest.raises(CommandError, match="there is no Job default/none") as caught:
-        collect(CollectRequest("none", "default", tmp_path, cluster[0]))
+        collect("none", "default", tmp_path, cluster[0])
     assert caught.value.status == 2
 
 
@@ -296,7 +295,7 @@ def test_a_real_api_server_takes_the_job_and_its_pods(tmp_path: Path) -> None:
     name = unused_name("sim")[:40]
     anyio.run(apply_all, admin, manifests(runs(name=name, runs=1)))
     Runner(admin, admin, tmp_path).run("default", name)
-    assert collect(CollectRequest(name, "default", tmp_path, admin)) == 0
+    assert collect(name, "default", tmp_path, admin) == 0
     anyio.run(_remove, admin, name)
 
 

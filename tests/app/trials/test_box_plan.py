@@ -15,7 +15,6 @@ from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.plan import plan_box, shown
 from tests.support.box_site import example
 from tests.support.commands import run
-from vworkspace_app.commands.box.plan import BoxPlanRequest
 from vworkspace_app.commands.box.plan import planned as planned_by
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
@@ -128,7 +127,7 @@ def test_no_plan_shows_a_secret(form: str, tmp_path: Path) -> None:
     parent.write_text(yaml.safe_dump(hub), encoding="utf-8")
     live.write_text(yaml.safe_dump({**tls, "data": data}), encoding="utf-8")
 
-    _, text = planned_by(BoxPlanRequest(str(BOXES / "registry.yaml"), str(parent), [live], output=form))
+    _, text = planned_by(str(BOXES / "registry.yaml"), str(parent), [live], output=form)
 
     assert "hub-admin" in text
     assert "c2VjcmV0" not in text

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kubelab.flux.artifacts import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from kubelab.flux.behaviour import (
     Action,
     ChartHook,
@@ -26,7 +27,6 @@ from kubelab.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
-from kubelab.flux.chart_versions import chart_version_of_tag, sha256_of, short_release_name, with_digest_metadata
 from kubelab.flux.conditions import merge_conditions, summarize, with_condition
 from kubelab.flux.draft import conditions_patch, metadata_patch, status_patch
 from kubelab.flux.release_history import observe, previous, record, snapshot, truncate

@@ -15,7 +15,7 @@ from kubelab.flux import (
     SourceOutcome,
     SourceRule,
 )
-from kubelab.flux.chart_versions import sha256_of
+from kubelab.flux.artifacts import sha256_of
 from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import (

@@ -3,7 +3,7 @@
 import pytest
 
 from kubelab.flux import FluxBehaviour, PullStage, SourceFault, SourceOutcome, SourceRule
-from kubelab.flux.chart_versions import sha256_of
+from kubelab.flux.artifacts import sha256_of
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from tests.support.flux_world import (

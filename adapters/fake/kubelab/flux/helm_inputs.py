@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from kubelab.flux.artifacts import IMAGE_VERSION, not_found
-from kubelab.flux.chart_versions import chart_version_of_tag, with_digest_metadata
+from kubelab.flux.artifacts import IMAGE_VERSION, chart_version_of_tag, not_found, with_digest_metadata
 from kubelab.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from kubelab.flux.draft import Draft
 from kubelab.flux.helm_spec import Chart, HelmSpec, HelmValues

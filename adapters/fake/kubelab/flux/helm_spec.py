@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.flux.artifacts import short_release_name
 from kubelab.flux.behaviour import Action, HelmTarget
-from kubelab.flux.chart_versions import short_release_name
 from kubelab.flux.conditions import READY, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, FluxCondition, conditions_of
 from kubelab.flux.draft import Draft
 from kubelab.flux.questions import StoreReleases, load_releases

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
+from kubelab.flux.artifacts import chart_version_of_tag, is_range, newest_within, sha256_of
 from kubelab.flux.behaviour import (
     Action,
     ActionAnswer,
@@ -19,7 +20,6 @@ from kubelab.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
-from kubelab.flux.chart_versions import chart_version_of_tag, is_range, newest_within, sha256_of
 from purekube.apimachinery.manifest import ObjectRef
 
 _STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import attrs
 from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest
@@ -19,29 +18,27 @@ from vworkspace_app.commands.session import Crds
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-@attrs.frozen
-class BoxPlanRequest:
-    """The arguments of `box plan`. `output` is text, diff, yaml or json; `now` is RFC 3339, or empty."""
+def planned(
+    file: str,
+    parent: str,
+    observed: Sequence[Path] = (),
+    crds: Sequence[Path] = (),
+    now: str = "",
+    output: str = "text",
+) -> tuple[BoxPlan, str]:
+    """Return the plan, and its text in the form `output`; `now` is RFC 3339, or empty for the present.
 
-    file: str
-    parent: str
-    observed: Sequence[Path] = ()
-    crds: Sequence[Path] = ()
-    now: str = ""
-    output: str = "text"
-
-
-def planned(request: BoxPlanRequest) -> tuple[BoxPlan, str]:
-    """Return the plan, and its text. Raises CommandError for input that cannot be understood."""
-    crds = list(further_crds(request.crds))
-    (box,) = runnable([load_box(request.file, crds)])
-    given = [document for document in read_documents([request.parent]) if document.get("kind") == box.kind.kind]
+    Raises CommandError for input that cannot be understood.
+    """
+    further = list(further_crds(crds))
+    (box,) = runnable([load_box(file, further)])
+    given = [document for document in read_documents([parent]) if document.get("kind") == box.kind.kind]
     if len(given) != 1:
-        raise CommandError(f"--cr {request.parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
+        raise CommandError(f"--cr {parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
     own = str(box.kind.crd_name)
-    definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != own]
-    box_plan = plan_box(box, given[0], _observed(request.observed), definitions, _time(request.now))
-    return box_plan, _TEXTS[request.output](box_plan)
+    definitions = [crd.manifest for crd in further if crd.manifest["metadata"]["name"] != own]
+    box_plan = plan_box(box, given[0], _observed(observed), definitions, _time(now))
+    return box_plan, _TEXTS[output](box_plan)
 
 
 def _observed(paths: Sequence[Path]) -> list[Manifest]:
@@ -174,6 +171,6 @@ def plan(
         vworkspace-operator box plan webapp.yaml --cr shop.yaml
         vworkspace-operator box plan webapp.yaml --cr shop.yaml --observed live/ -o diff
     """
-    found, text = planned(BoxPlanRequest(file, parent, observed or [], crds or [], now, output))
+    found, text = planned(file, parent, observed or [], crds or [], now, output)
     print(text, end="")
     return int(exit_code and found.changes)

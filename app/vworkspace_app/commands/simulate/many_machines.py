@@ -5,8 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from purekube.apimachinery.errors import AlreadyExists, NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, JOB, POD
@@ -65,32 +63,22 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
     return f"ConfigMap {namespace}/{metadata(manifest)['name']}"
 
 
-@attrs.frozen
-class CollectRequest:
-    """The arguments of `simulate collect`."""
-
-    name: str
-    namespace: str
-    folder: Path
-    kubeconfig: Path | None = None
-
-
-def collect(request: CollectRequest) -> int:
+def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
     """Add up what a Job's pods have left; return the exit status. Raises CommandError."""
 
     async def work(api: KubeApi) -> tuple[Collected, list[Manifest]]:
         try:
-            job = await api.get(ObjectRef(JOB, request.namespace, request.name))
+            job = await api.get(ObjectRef(JOB, namespace, name))
         except NotFound as error:
-            raise CommandError(f"there is no Job {request.namespace}/{request.name}", status=USAGE) from error
-        pods = await all_of(api, POD, namespace=request.namespace, selector=pods_selector(request.name))
-        saved = await all_of(api, CONFIG_MAP, namespace=request.namespace, selector=f"{LABEL}={request.name}")
+            raise CommandError(f"there is no Job {namespace}/{name}", status=USAGE) from error
+        pods = await all_of(api, POD, namespace=namespace, selector=pods_selector(name))
+        saved = await all_of(api, CONFIG_MAP, namespace=namespace, selector=f"{LABEL}={name}")
         return collected(job, list(pods)), list(saved)
 
-    results, saved = at_cluster(request.kubeconfig, work)
+    results, saved = at_cluster(kubeconfig, work)
     for line in _report(results):
         print(line)
-    for path in _write_runs(saved, request.folder):
+    for path in _write_runs(saved, folder):
         print(f"         vworkspace-operator simulate replay {path} --open")
     total = merged(results.tallies.values())
     return FAILURE if total.broken_runs or saved or results.missing else 0

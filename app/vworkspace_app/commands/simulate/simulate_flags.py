@@ -226,7 +226,6 @@ def collect(
 
         vworkspace-operator simulate collect --name simulate
     """
-    from vworkspace_app.commands.simulate.many_machines import CollectRequest
     from vworkspace_app.commands.simulate.many_machines import collect as run
 
-    return run(CollectRequest(name, namespace, output, kubeconfig))
+    return run(name, namespace, output, kubeconfig)

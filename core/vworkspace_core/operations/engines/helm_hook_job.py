@@ -42,11 +42,10 @@ from vworkspace_core.operations.engines.job import (
 )
 from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, remedy_of_pods
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, RecordedHook, UnreadableRelease, proved_hooks
-from vworkspace_core.operations.identity import engine_manifest, parameters_of, target_of
+from vworkspace_core.operations.identity import engine_manifest, is_ready, parameters_of, target_of
 from vworkspace_core.operations.parameter_schemas import NAME, record, with_description
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
-from vworkspace_core.operations.targets import is_ready
 
 HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
 """Events whose hooks a migration may run; hooks for rollback, deletion and tests are excluded."""
