@@ -45,7 +45,7 @@ def test_the_list_names_every_check_and_what_it_needs() -> None:
 
 
 def test_a_command_with_an_unknown_name_in_braces_is_refused() -> None:
-    refused = examined(operator="mine --kubeconfig {kubekonfig}")
+    refused = run("conformance", "operator", "--operator", "mine --kubeconfig {kubekonfig}")
 
     assert refused.status == 2
     assert "kubekonfig" in refused.err
@@ -53,7 +53,7 @@ def test_a_command_with_an_unknown_name_in_braces_is_refused() -> None:
 
 
 def test_a_clause_that_no_check_is_of_is_refused() -> None:
-    refused = examined("--clause", "PULL-4")
+    refused = run("conformance", "operator", "--operator", GITOPS, "--clause", "PULL-4")
 
     assert (refused.status, "no such check in profile gitops" in refused.err) == (2, True)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import run
 from tools.commands_page import commands_page
+from vworkspace_app.__main__ import run_command
 from vworkspace_app.settings.flags import markdown as settings_page
 from vworkspace_core.api.vocabulary import TABLE
 
@@ -78,10 +78,13 @@ def shell_commands() -> Iterator[list[str]]:
 
 @cache
 def help_of(*command: str) -> str:
-    """What `--help` prints."""
-    ended = run(*command, "--help", COLUMNS="200")
-    assert ended.status == 0, ended.err
-    return ended.out
+    """Return what `--help` prints on a wide terminal."""
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+        patch.setenv("COLUMNS", "200")
+        status = run_command([*command, "--help"])
+    assert status == 0
+    return out.getvalue()
 
 
 def options_in(text: str) -> set[str]:
