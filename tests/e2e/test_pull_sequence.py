@@ -37,14 +37,14 @@ from tests.support.e2e_world import (
 )
 from tests.support.recording_client import Write
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from tests.support.stories import on_every_face_every_day as on_every_face
+from tests.support.stories import on_every_face, on_every_face_every_day
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_an_intent_becomes_a_running_release_PULL_2(world: World) -> None:
     await world.until(lambda: world.control.waiting > 0, "step 1: the long poll")
 
@@ -124,7 +124,7 @@ def _position(world: World, kind: Kind, holds: Callable[[Manifest], bool]) -> in
     return int(next(found)["metadata"]["resourceVersion"])
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_nothing_is_applied_before_the_ack_got_through_PULL_1(world: World) -> None:
     world.control.faults.inject(ScriptedFault(call=AgentCall.ACK, status=503, times=2))
     job = world.ask(FIRST, 7)
@@ -137,7 +137,7 @@ async def test_nothing_is_applied_before_the_ack_got_through_PULL_1(world: World
     assert (await world.result(job))["outcome"] == "succeeded"
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_from_creation_to_ready_the_operator_writes_at_most_five_times(world: World) -> None:
     await world.ready()
 
@@ -203,7 +203,7 @@ async def test_a_failing_upgrade_ends_failed_with_fluxs_message_PULL_3(world: Wo
     assert not any(ready.startswith("True") for ready in told)
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(world: World) -> None:
     await world.ready()
     job = world.ask(BROKEN, 8)
@@ -222,7 +222,6 @@ async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(worl
 
 
 @on_every_face
-@pytest.mark.slow
 async def test_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
     await world.ready()
     assert (await world.result(world.ask(BROKEN, 8)))["outcome"] == "failed"
@@ -317,7 +316,7 @@ async def test_a_replay_is_a_noop_and_touches_nothing_PULL_3(world: World) -> No
     assert first.result["outcome"] == "succeeded"
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_a_field_that_a_human_holds_is_a_conflict_and_stays_theirs_PULL_3(world: World) -> None:
     await world.ready()
     world.edit(INSTANCE, {"spec": {"chart": {"version": EDITED}}})
@@ -335,7 +334,7 @@ async def test_a_field_that_a_human_holds_is_a_conflict_and_stays_theirs_PULL_3(
     assert world.running() == [EDITED]
 
 
-@on_every_face
+@on_every_face_every_day
 async def test_a_deletion_succeeds_when_everything_is_gone_in_order_PULL_3(world: World) -> None:
     await world.ready()
     since = len(world.history)

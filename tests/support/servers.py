@@ -263,4 +263,4 @@ OVER_HTTP = Face("over HTTP", False, _over_http)
 ENVIRONMENT = Face("in a cluster", False, _in_the_environment, environment_world)
 EVERY_DAY: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=pytest.mark.operator))
 FACES: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=[pytest.mark.slow, pytest.mark.operator]))
-"""In a cluster a story takes seconds: a plain run tells there those of the pull sequence alone (`EVERY_DAY`)."""
+"""In a cluster a story takes seconds: a plain run plays there six of the pull sequence alone (`EVERY_DAY`)."""
