@@ -1,9 +1,11 @@
 """The clauses of `docs/spec`, the files that cite them, and the page of proofs, which `make docs-site` builds."""
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -16,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "docs" / "spec"
 PROOFS = SPEC / "proofs.md"
 READ = (".py", ".md", ".yaml", ".toml", ".json")
+PACKAGES = ("purekube_run", "vworkspace_app")
 FOLDERS = ("core", "adapters", "app", "kit", "contrib", "tests", "bench", "docs", "deploy", "manifests")
 
 HEADING = re.compile(r"^## ((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)-\d+) (.+)$", re.MULTILINE)
@@ -84,18 +87,25 @@ def proofs_of(code: str) -> list[str]:
     )
 
 
-LAW = re.compile(r'(?:\.check\(|yield )\s*"([A-Z]+-\d+)",\s*"([^"]+)"')
 IMPORT = re.compile(r"^(?:from|import) (tests[\w.]*)(?: import ([\w, ]+))?", re.MULTILINE)
 
 
 @cache
 def laws() -> Mapping[str, Sequence[str]]:
-    """Return the laws of `simulate` by clause."""
+    """Return the laws of `simulate` by clause: wherever its modules write a clause and, after it, a sentence."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted((ROOT / "app" / "vworkspace_app" / "simulation").glob("*.py")):
-        for code, law in LAW.findall(path.read_text(encoding="utf-8")):
-            found[code] += [law] * (law not in found[code])
+    for path in sorted(path for package in PACKAGES for path in (ROOT / "app" / package / "simulation").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
+            for code, law in pairwise(map(_text, parts)):
+                if code in clauses() and law and law not in found[code]:
+                    found[code].append(law)
     return found
+
+
+def _text(node: ast.expr) -> str:
+    """Return the text of a literal; empty for other expressions."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 @cache

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from tests.docs.spec_pages import PROOFS, SPEC, citations, clauses, page, proofs_of
+from tests.docs.spec_pages import PROOFS, SPEC, citations, clauses, laws, page, proofs_of
+from vworkspace_app.simulation.operator_faults import FAULTS
+from vworkspace_app.simulation.run import draw, perform
 
 
 def test_every_code_that_is_cited_is_written_down() -> None:
@@ -31,12 +33,22 @@ def test_the_page_of_proofs_names_the_laws_the_checks_and_the_servers_of_a_claus
     part = text.split("### [REC-7]", 1)[1].split("###", 1)[0]
 
     assert "* law: observedGeneration does not fall" in part
+    assert "* law: Ready only when Flux confirmed" in part
     assert "* check: Ready=True waits for Flux to confirm this generation" in part
     row = next(line for line in text.splitlines() if line.startswith("| [REC-4]"))
     assert row.endswith("| pure, embedded, kube-apiserver |")
     assert (
         "* check: none: it is about the simulation: `simulate`" in text.split("### [RUN-10]", 1)[1].split("###", 1)[0]
     )
+
+
+@pytest.mark.slow
+def test_the_page_of_proofs_names_every_law_that_a_simulation_checks() -> None:
+    """CONF-3."""
+    outcome = perform(draw(1, seconds=600, instances=3, replicas=2, faults=tuple(FAULTS)))
+
+    assert {(code, law) for code, law in outcome.laws if law not in laws().get(code, ())} == set()
+    assert len(outcome.laws) > 30
 
 
 def test_every_page_of_the_specification_leads_to_the_proofs() -> None:

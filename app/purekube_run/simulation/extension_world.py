@@ -173,10 +173,10 @@ class ExtensionLaws(Laws):
             if node.on_delete is OnDelete.ORPHAN
         }
         for kind in dict.fromkeys(map(kind_of, world.runnables)):
-            self.keep_notes(kind, "REC-8")
+            self.keep_notes(kind, "REC-8", "annotations of others stay")
             self.keep_generations(kind)
         for kind in world.child_kinds:
-            self.keep_notes(kind, "REC-9")
+            self.keep_notes(kind, "REC-9", "annotations of others stay")
 
     @property
     def is_progressing(self) -> bool:

@@ -114,9 +114,9 @@ class Laws:
         """Call `observer` at every change of an object of the kind."""
         self._observers[place_of(kind)].append((kind, observer))
 
-    def keep_notes(self, kind: Kind, clause: str) -> None:
+    def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
         """Check that the annotation of people stays on the objects of a kind."""
-        self.observe(kind, partial(self._noted, clause))
+        self.observe(kind, partial(self._noted, clause, law))
 
     def keep_generations(self, kind: Kind) -> None:
         """Check that the observed generation of the objects of a kind does not fall."""
@@ -182,7 +182,7 @@ class Laws:
             for kind, observe in self._observers.get(where, ()):
                 observe(ObjectRef(kind, record.key[0] or None, record.key[1]), change.before, change.after)
 
-    def _noted(self, clause: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+    def _noted(self, clause: str, law: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if after is None:
             return
         had, has = (
@@ -190,7 +190,7 @@ class Laws:
             for record in (before, after)
         )
         stays = has or not had or self.is_restored_now
-        self.check(clause, "annotations of others stay", ref, stays, f"{NOTE} is gone")
+        self.check(clause, law, ref, stays, f"{NOTE} is gone")
 
     def _observed(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if before is None or after is None or self.is_restored_now:

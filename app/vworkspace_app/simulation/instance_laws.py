@@ -124,8 +124,8 @@ class InstanceLaws:
         self._released: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
         """The values with which Flux reported a version as deployed, by the uid of the instance and the version."""
         self._owners: dict[str, str] = {}
-        laws.keep_notes(APPLICATION_INSTANCE, "REC-8")
-        laws.keep_notes(HELM_RELEASE, "REC-8")
+        laws.keep_notes(APPLICATION_INSTANCE, "REC-8", "annotations of others stay")
+        laws.keep_notes(HELM_RELEASE, "REC-8", "annotations of others stay")
         laws.observe(APPLICATION_INSTANCE, self._instance)
         for kind in CHILDREN:
             laws.observe(kind, self._child)

@@ -81,7 +81,9 @@ class OperationLaws:
         self._check("OPS-1", "a run does not go back", ref, goes_on, f"{old}, then {new}")
         for field in _ONCE:
             first, then = (get_path(each, "status", field) for each in (was, live))
-            self._check("OPS-1", f"{field} is set once", ref, not first or first == then, f"{first}, then {then}")
+            self._check(
+                "OPS-1", "a time is set once", ref, not first or first == then, f"{field}: {first}, then {then}"
+            )
 
     def _note_running(self, ref: ObjectRef, live: Manifest) -> None:
         uid, running = live["metadata"]["uid"], condition_of(live, "Running")
