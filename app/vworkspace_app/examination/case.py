@@ -6,11 +6,13 @@ from typing import Any, ClassVar, Final, Self
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
 from purekube.apimachinery.resources import (
+    CLUSTER_ROLE,
     EVENT,
     HELM_RELEASE,
     HELM_REPOSITORY,
     LEASE,
     OCI_REPOSITORY,
+    ROLE_BINDING,
     SERVICE_ACCOUNT,
 )
 from purekube_run.examination.audit import Call, Where
@@ -24,7 +26,10 @@ from vworkspace_core.instances.context import RELEASE_ACCOUNT
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 
-CHART: Final = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "shop", "version": "1.0.0"}
+CHART: Final = "oci://registry.example.com/charts/shop"
+"""The chart of the instances, which a played Flux never fetches."""
+VERSION: Final = "1.0.0"
+"""The first version of the chart that checks ask for; the later ones are 1.1.0 and 1.2.0."""
 SOURCES: Final = (OCI_REPOSITORY, HELM_REPOSITORY)
 CHILDREN: Final = (HELM_RELEASE, *SOURCES)
 IMAGE: Final = "registry.example.com/shop:1"
@@ -56,12 +61,23 @@ class InstanceCase(Case):
         await super().__aenter__()
         if "played-flux" in self.examination.has:
             self.flux.begin()
+        else:
+            await self._permit_releases()
         for account in (RELEASE_ACCOUNT, RUNNER):
             made = {**SERVICE_ACCOUNT.manifest(account, self.namespace)}
             await self.api.create(made, kind=SERVICE_ACCOUNT, field_manager=HUMAN)
         if self.check.clause.startswith("OPS"):
             self.engines.begin()
         return self
+
+    async def _permit_releases(self) -> None:
+        """Let the account of releases do what a chart needs, as the real Flux acts with its rights."""
+        binding = {
+            **ROLE_BINDING.manifest(RELEASE_ACCOUNT, self.namespace),
+            "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": "admin"},
+            "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": RELEASE_ACCOUNT, "namespace": self.namespace}],
+        }
+        await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
         """Keep Flux at work until the instances have gone, then stop it."""
@@ -82,11 +98,16 @@ class InstanceCase(Case):
 
     # --- instances ---------------------------------------------------------------------------------------------------
 
+    def chart(self, version: str = VERSION) -> dict[str, str]:
+        """Return the `spec.chart` of an instance."""
+        url, _, name = str(self.examination.played["chart"]).rpartition("/")
+        return {"sourceType": "oci", "url": url, "name": name, "version": version}
+
     def manifest(self, name: str = "shop", **spec: Any) -> dict[str, Any]:
         """Return an instance; `spec` replaces fields, None removes them."""
         fields = {
             "appRef": {"catalogId": "shop"},
-            "chart": CHART,
+            "chart": self.chart(),
             "release": {"name": name, "namespace": self.namespace},
             "values": {"source": "inline", "inline": {"replicaCount": 1}},
             **spec,
@@ -265,7 +286,7 @@ class InstanceCase(Case):
         ref = ObjectRef(APPLICATION_INSTANCE, self.namespace, name)
         if ref not in self._subjects:
             self._subjects.append(ref)
-        manifest = self.manifest(name, chart={**CHART, "version": version})
+        manifest = self.manifest(name, chart=self.chart(version))
         where = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "namespace": self.namespace}
         payload = manifest if kind == "apply" else {**where, "name": name}
         del manifest["metadata"]["labels"]

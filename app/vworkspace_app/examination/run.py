@@ -16,7 +16,7 @@ from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from purekube_run.examination.examination import Examination, cluster_for, open_examination
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
-from vworkspace_app.examination.case import CHECKS, InstanceCase
+from vworkspace_app.examination.case import CHART, CHECKS, InstanceCase
 from vworkspace_app.examination.checks import operations, pull, reconcile, resources, runtime
 from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
 from vworkspace_app.examination.played import ENGINES, serve_control_plane
@@ -46,6 +46,7 @@ class ExaminationRequest:
     replicas: OperatorCommand | None = None
     plays_flux: bool = True
     cluster_id: str = "examined"
+    chart: str = CHART
 
     @property
     def checks(self) -> Sequence[Check[InstanceCase]]:
@@ -102,7 +103,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
             await examination.api.create(manifest, kind=NAMESPACE, field_manager="examiner")
     examination.has = frozenset([name async for name in _offers(examination, request)])
-    examination.played = {"control": control, "token": token, "replicas": request.replicas}
+    examination.played = {"control": control, "token": token, "replicas": request.replicas, "chart": request.chart}
 
 
 async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:

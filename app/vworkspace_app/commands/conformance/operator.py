@@ -13,7 +13,7 @@ from purekube_run.examination.report import as_json, line_of, listed, summary_of
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.signals import run_until_signal
-from vworkspace_app.examination.case import NEEDS
+from vworkspace_app.examination.case import CHART, NEEDS
 from vworkspace_app.examination.clauses import UNSEEN, Profile
 from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
 from vworkspace_app.settings.setting_types import seconds_of
@@ -51,6 +51,10 @@ def examine_operator(
     flux: Annotated[
         Literal["played", "real"], Parameter(help="Whether the examiner plays Flux, or Flux runs in the cluster.")
     ] = "played",
+    chart: Annotated[
+        str,
+        Parameter(help="Chart with the versions 1.0.0, 1.1.0 and 1.2.0, which a real Flux can fetch: oci://…/NAME."),
+    ] = CHART,
     cluster_id: Annotated[str, Parameter(help="The cluster id that fills in {cluster_id}.")] = "examined",
     timeout: Timeout = "15s",
     keep: Keep = False,
@@ -75,6 +79,7 @@ def examine_operator(
         OperatorCommand.of(replicas, NAMES, "--replicas") if replicas else None,
         flux == "played",
         cluster_id,
+        chart,
     )
     if not request.checks and not request.unseen:
         raise CommandError(f"--clause {' '.join(clause or ())}: no such check in profile {profile}", status=USAGE)

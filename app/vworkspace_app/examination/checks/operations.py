@@ -11,7 +11,7 @@ from purekube.apimachinery.resources import HELM_RELEASE, JOB, VELERO_BACKUP, VO
 from purekube_run.examination.audit import Call
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import holds
-from vworkspace_app.examination.case import CHART, CHECKS, IMAGE, InstanceCase
+from vworkspace_app.examination.case import CHECKS, IMAGE, VERSION, InstanceCase
 from vworkspace_core.api import labels
 
 check = CHECKS.check
@@ -233,9 +233,9 @@ async def failed_upgrade(c: InstanceCase) -> None:
         live = await c.get(c.release_ref()) or {}
         name = str(get_path(live, "spec", "chartRef", "name"))
         source = next((each for each in await c.sources() if each["metadata"]["name"] == name), {})
-        return bool(get_path(source, "spec", "ref", "tag") == CHART["version"])
+        return bool(get_path(source, "spec", "ref", "tag") == VERSION)
 
-    await c.until(f"the release is back at {CHART['version']}", back)
+    await c.until(f"the release is back at {VERSION}", back)
 
 
 @check("OPS-10", "a snapshot is done when it is ready and bound", needs=(*NEEDS, "engines"))

@@ -18,7 +18,7 @@ from purekube_run.examination.objects import (
     shown,
 )
 from purekube_run.examination.verdicts import holds
-from vworkspace_app.examination.case import CHART, CHECKS, CHILDREN, InstanceCase
+from vworkspace_app.examination.case import CHECKS, CHILDREN, VERSION, InstanceCase
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 
@@ -33,8 +33,8 @@ async def status_fields(c: InstanceCase) -> None:
     expected = {
         "observedGeneration": 1,
         "helmReleaseRef.name": "shop",
-        "lastAppliedChart.version": CHART["version"],
-        "deployedChart.version": CHART["version"],
+        "lastAppliedChart.version": VERSION,
+        "deployedChart.version": VERSION,
     }
     seen = {path: get_path(status, *path.split(".")) for path in expected}
     holds(seen == expected, f"expected {expected}, not {seen}", shown(await c.get(ref)))
@@ -56,7 +56,7 @@ async def forbidden_version(c: InstanceCase) -> None:
     policy = await c.apply({**head, "spec": spec}, CLUSTER)
     try:
         await anyio.sleep(1.0)
-        ref = await c.instance(chart={**CHART, "version": version})
+        ref = await c.instance(chart=c.chart(version))
         await c.condition(ref, "Blocked", "True", "PolicyDenied")
         holds(not c.child_writes(), "a release of the forbidden version was made", *c.child_writes())
     finally:
