@@ -49,6 +49,7 @@ def test_a_newcomer_applies_a_box_and_rolls_a_change_out(tmp_path: Path) -> None
             box = tmp_path / "webapp.yaml"
             box.write_text(changed(box.read_text(encoding="utf-8"), block("diff", "webapp.yaml")), encoding="utf-8")
             names = [line.split()[0] for line in shell(tmp_path, block("sh", "change")).splitlines()]
+            assert shell(tmp_path, block("sh", "judge")) == "webapp.yaml against 1 object: nothing\n"
             first, second = (name for name in names if name.startswith("webapp-"))
             told = shell(tmp_path, block("sh", "rollout"))
             assert told.startswith((f"webapp: revision {first}: ", f"webapp: revision {second}: "))

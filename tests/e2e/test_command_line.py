@@ -246,7 +246,7 @@ def test_plan_needs_something_to_plan(tmp_path: Path) -> None:
 
 
 USAGE = {
-    (): "give a FILE or --applied",
+    (): "give at least one FILE",
     (FILE, "--bogus"): "Unknown option: --bogus",
     (FILE, "-o", "xml"): 'Invalid value "xml" for -o',
     (FILE, "--now", "yesterday"): "--now yesterday: not an RFC 3339 time",

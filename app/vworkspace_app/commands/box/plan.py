@@ -9,11 +9,14 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest
-from purekube_run.boxes.load import further_crds, load_box, runnable
+from purekube_http import KubeApiClient
+from purekube_run.boxes.installed import installed_definitions, missing_definitions
+from purekube_run.boxes.load import amount, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
-from vworkspace_app.commands.session import Crds
+from purekube_run.simulation.plan_against import PlanAgainst, plan_against
+from vworkspace_app.commands.session import Crds, at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -128,6 +131,34 @@ def _entry(planned_object: PlannedObject) -> dict[str, Any]:
     return entry
 
 
+def _against_text(found: PlanAgainst, file: str) -> str:
+    count = len(found.plans) + len(found.unfit)
+    writes = ", ".join(f"{number} {verb}" for verb, number in found.writes.items()) or "nothing"
+    refused = f"; {found.refused} refused" if found.refused else ""
+    lines = [f"{file} against {amount(count, 'object')}: {writes}{refused}"]
+    for box_plan in found.changed:
+        rows = [planned for planned in box_plan.objects if planned.action != "-" or planned.message]
+        lines += [box_plan.object, *(f"  {row.object}  {row.action}  {_object_line(row)}".rstrip() for row in rows)]
+    lines += [f"{name}\n  {message}" for name, message in found.unfit]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _planned_against(file: str, crds: Sequence[Path], now: str, kubeconfig: Path) -> tuple[PlanAgainst, str]:
+    """Return the plans for all objects of a cluster, and their text. Raises CommandError."""
+    known = list(further_crds(crds))
+    loaded = load_box(file, known)
+
+    async def judged(api: KubeApiClient) -> PlanAgainst:
+        installed = await installed_definitions(api, missing_definitions([loaded]))
+        (box,) = runnable([load_box(file, [*known, *installed])])
+        own = str(box.kind.crd_name)
+        definitions = [crd.manifest for crd in (*known, *installed) if crd.manifest["metadata"]["name"] != own]
+        return await plan_against(api, box, definitions, _time(now))
+
+    found = at_cluster(kubeconfig, judged)
+    return found, _against_text(found, file)
+
+
 _TEXTS: Final[Mapping[str, Callable[[BoxPlan], str]]] = {
     "text": _text,
     "diff": _diff,
@@ -142,7 +173,11 @@ def plan(
     *,
     parent: Annotated[
         str, Parameter(name="--cr", help="File with the object that the box is for; `-` is standard input.")
-    ],
+    ] = "",
+    against: Annotated[
+        Path | None,
+        Parameter(help="Instead: kubeconfig of a cluster, for every object of the kind there; nothing is written."),
+    ] = None,
     observed: Annotated[
         list[Path] | None,
         Parameter(
@@ -162,7 +197,7 @@ def plan(
         bool, Parameter(help="Exit status 1 where anything except the status would be written.", negative="")
     ] = False,
 ) -> int:
-    """Show what a box would do now for one object; no cluster is contacted.
+    """Show what a box would do now for one object, or for every object of a cluster, without a write.
 
     The pass is carried out on the embedded API server, which holds what was observed: defaults, conflicts with other
     field managers (where the objects show their managedFields) and fields that cannot be changed are the server's own
@@ -170,7 +205,14 @@ def plan(
 
         vworkspace-operator box plan webapp.yaml --cr shop.yaml
         vworkspace-operator box plan webapp.yaml --cr shop.yaml --observed live/ -o diff
+        vworkspace-operator box plan webapp.yaml --against kc
     """
+    if (against is None) == (not parent):
+        raise CommandError("give --cr or --against (see vworkspace-operator box plan --help)", status=USAGE)
+    if against is not None:
+        judged, text = _planned_against(file, crds or [], now, against)
+        print(text, end="")
+        return int(exit_code and bool(judged.changed or judged.unfit))
     found, text = planned(file, parent, observed or [], crds or [], now, output)
     print(text, end="")
     return int(exit_code and found.changes)

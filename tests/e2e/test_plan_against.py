@@ -1,0 +1,48 @@
+"""PH-10: a changed box is judged over every object of a cluster, and nothing is written."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.boxes.box import Box
+from purekube_run.simulation.plan_against import plan_against
+from tests.support.box_site import NS, QUICK, BoxSite, in_process
+from tests.support.boxes import box_of, config, crd, deployment
+
+SPEC = {"image": "r/x:1", "parts": []}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shops(app: str, *more: Any) -> Box:
+    labels = {"app": app}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "r/x:1"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return box_of(deployment("web", "${self.metadata.name}", spec=spec), *more)
+
+
+async def everything(site: BoxSite) -> list[Manifest]:
+    assert site.server is not None
+    return [manifest for kind in (shops("a").kind,) for manifest in (await site.admin.list(kind)).items]
+
+
+def test_writes_and_refusals_are_counted_over_every_object_and_none_is_made_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        await site.install(crd())
+        async with site.running(shops("a")):
+            for name in ("one", "two"):
+                await site.until_ready(await site.create(shops("a").kind, name, spec=SPEC))
+        before = await everything(site)
+
+        same = await plan_against(site.admin, shops("a"), (), NOW)
+        assert (len(same.plans), same.writes, same.changed, same.unfit) == (2, {}, (), ())
+        wider = await plan_against(site.admin, shops("a", config("settings", "${self.metadata.name}")), (), NOW)
+        assert wider.writes == {"annotate": 2, "apply": 2}
+        moved = await plan_against(site.admin, shops("b"), (), NOW)
+        assert moved.refused == 2
+        assert "immutable" in str(moved.changed[0].objects)
+
+        assert await everything(site) == before
+        assert (await site.admin.list(CONFIG_MAP, namespace=NS)).items == []
+
+    in_process(story, QUICK)
