@@ -29,14 +29,15 @@ def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
 
     Return None if the operator is responsible for it, or if it is being deleted.
     """
-    if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
-        "deletionTimestamp"
-    ):
+    value = get_path(manifest, "metadata", "labels", MANAGED_BY)
+    if value == MANAGED_BY_VALUE or metadata(manifest).get("deletionTimestamp"):
         return None
     where = f" -n {ref.namespace}" if ref.namespace else ""
+    present, overwrite = (f', but {MANAGED_BY}="{value}"', " --overwrite") if value is not None else ("", "")
+    label = f"{MANAGED_BY}={MANAGED_BY_VALUE}"
     note = (
-        f"the operator leaves this object alone: it does not carry the label {MANAGED_BY}={MANAGED_BY_VALUE}. "
-        f"To hand it over: kubectl label {ref.kind.crd_name} {ref.name}{where} {MANAGED_BY}={MANAGED_BY_VALUE}"
+        f"the operator leaves this object alone: it does not carry the label {label}{present}. "
+        f"To hand it over: kubectl label {ref.kind.crd_name} {ref.name}{where} {label}{overwrite}"
     )
     return KubernetesEvent(ref, str(metadata(manifest).get("uid", "")), "Warning", "NotManaged", "Reconcile", note)
 

@@ -39,7 +39,7 @@ from vworkspace_core.api.application_instance import (
 )
 from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
-from vworkspace_core.api.managed_namespace import claimed_by_another_operator
+from vworkspace_core.api.managed_namespace import claimed_by_another_operator, is_labelled_for
 from vworkspace_core.api.own_status import Unreadable, problem_text, read_status
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
@@ -101,7 +101,7 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
     meta = source.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else _GOING
-    if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
+    if not is_managed(meta) or _belongs_to_another_operator(source, observed, context):
         return Decision(row="not ours")
     if blocking_reason := intent_blocking_reason(source, observed, context.settings):
         return _blocked(Decision(), source, blocking_reason, observed, context)
@@ -113,6 +113,24 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
         # Admission refuses this first; if it ever lets one through, users see this.
         return _blocked(Decision(), source, without_chart(), observed, context)
     return _managed(source, chart, release, observed, context)
+
+
+def _belongs_to_another_operator(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> bool:
+    """Report whether another cluster's operator may own the object.
+
+    It does not as long as the release carries this cluster's label: each operator labels what it applies.
+    """
+    live = _live_release(source, observed)
+    applied_here = live is not None and is_labelled_for(live, context.settings.cluster_id)
+    return not applied_here and claimed_by_another_operator(source, context.settings)
+
+
+def _live_release(source: ApplicationInstance, observed: InstanceObserved) -> Manifest | None:
+    """Return the HelmRelease of the instance; None if it has none, or one that belongs to somebody else."""
+    release = source.spec.release
+    ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
+    live = observed.objects.get(ref) if ref is not None else None
+    return live if live is not None and is_ours(live, source) else None
 
 
 def _previous(source: ApplicationInstance) -> dict[str, Condition]:
@@ -136,12 +154,8 @@ def _blocked(
 
 def _present_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
     """Return the present fields, updated with the deployed chart: Flux goes on although we are blocked."""
-    fields, release = StatusFields.of(source.status), source.spec.release
-    ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
-    live = observed.objects.get(ref) if ref is not None else None
-    if live is None or not is_ours(live, source):
-        return fields
-    return attrs.evolve(fields, deployed_chart=deployed_chart(live))
+    fields, live = StatusFields.of(source.status), _live_release(source, observed)
+    return fields if live is None else attrs.evolve(fields, deployed_chart=deployed_chart(live))
 
 
 def _managed(

@@ -67,6 +67,9 @@ SETTLED: Final = frozenset(
 _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
 
+_NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its label: label it, if it is to act on it."
+
+
 @attrs.frozen
 class Summary:
     """The summary of one object. `since` is None if unknown.
@@ -107,12 +110,11 @@ class Summary:
             case OverviewState.SUSPENDED:
                 return "when it is resumed"
             case OverviewState.UNSEEN:
-                return "once an operator runs for it"
+                return "when it is labelled" if self.advice == _NOT_MANAGED else "once an operator runs for it"
             case _:
                 return "when anything that it depends on changes"
 
 
-_NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its label: label it, if it is to act on it."
 _NOT_REPORTED: Final = (
     "No operator has reported on it, and no command makes one do so: `check` tells whether one runs, and what it lacks."
 )

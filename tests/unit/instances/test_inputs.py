@@ -370,6 +370,19 @@ def test_a_foreign_object_is_marked_once_and_left_alone_when_its_operator_spoke_
     assert decide(theirs, InstanceObserved(NAMESPACE)).is_empty
 
 
+def test_a_label_that_moves_an_object_away_is_reported_while_its_release_is_of_this_cluster_RES_5() -> None:
+    """A stranger relabelled a Ready application: it stayed Ready, and nothing said that it was no longer looked after."""
+    ready = scene(deployed())
+    manifest = written(ready.manifest, ready.decide())
+    moved = with_meta(manifest, labels={**manifest["metadata"]["labels"], "app.vworkspace.io/cluster-id": "another"})
+    assert conditions_of(decide(moved, ready.observed))["Blocked"] == ("True", "WrongCluster")
+
+    release = next(ref for ref in ready.observed.objects if ref.kind == HELM_RELEASE)
+    theirs = with_meta(ready.observed.objects[release], labels={"app.vworkspace.io/cluster-id": "another"})
+    taken_over = attrs.evolve(ready.observed, objects={**ready.observed.objects, release: theirs})
+    assert decide(moved, taken_over).is_empty, "the operator of the other cluster has applied its own release"
+
+
 def test_a_placeholder_that_owned_a_release_is_refused_RES_1() -> None:
     ready = scene(deployed())
     manifest = written(ready.manifest, ready.decide())

@@ -9,6 +9,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
@@ -214,3 +215,17 @@ def test_a_child_stands_as_the_readiness_of_its_kind_says_PH_1() -> None:
     assert summary_of_child(HELM_RELEASE, release).state is OverviewState.PROGRESSING
     going = {**release, "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert summary_of_child(HELM_RELEASE, going).state is OverviewState.DELETING
+
+
+@pytest.mark.parametrize(("value", "overwrite"), [(None, ""), ("me", " --overwrite")])
+def test_an_object_without_our_label_waits_for_a_label_and_the_command_sets_it_RES_5(
+    value: str | None, overwrite: str
+) -> None:
+    manifest = MANIFESTS[APPLICATION_INSTANCE]
+    labels = {MANAGED_BY: value} if value else {}
+    summary = summary_of(APPLICATION_INSTANCE, {**manifest, "metadata": {**manifest["metadata"], "labels": labels}})
+    label = f"{MANAGED_BY}={MANAGED_BY_VALUE}"
+    assert summary.remedies == (
+        f"kubectl label applicationinstances.apps.vworkspace.io {NAME} -n {NAMESPACE} {label}{overwrite}",
+    )
+    assert summary.next_look == "when it is labelled"

@@ -154,6 +154,8 @@ def summary_lines(
     clauses = [f"{clause} {count:,}" for clause, count in sorted(tally.checks.items())]
     counted = f"{len(tally.laws)} laws, {sum(tally.checks.values()):,} checks"
     yield from _wrapped(f"laws     {counted} · ", clauses)
+    broken = f"{tally.broken_runs:,} of {tally.runs:,} runs broke a law"
+    yield f"verdict  {broken if tally.broken_runs else 'every law held, during the faults and after them'}"
 
 
 def _bar(done: int, runs: int, took: float) -> str:
