@@ -11,13 +11,15 @@ from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import JOB
 from purekube_run.process.command_line import CommandError
 from tests.support.commands import run
-from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
+from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
+from vworkspace_core.clusters.decision import cluster_manifest
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 
@@ -57,6 +59,26 @@ def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2
         assert world.find(source_of(LATER)) is None
 
     face.run(story)
+
+
+def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> None:
+    """A stranger compared an object for another cluster: `diff` promised two applies, and the operator did nothing."""
+
+    async def story(world: World) -> None:
+        world.create_object(cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example"), CLUSTER_KIND)
+        fresh = labelled(FIRST)
+        fresh["metadata"]["name"] = "elsewhere"
+        fresh["metadata"]["labels"] = {**fresh["metadata"]["labels"], CLUSTER_ID: "another"}
+        line = diff_line(compared(world, fresh))
+        assert line.startswith("no apply, no delete"), line
+        assert "Blocked: WrongCluster" in line, line
+
+        fresh["metadata"]["labels"] = {}
+        line = diff_line(compared(world, fresh))
+        assert "leaves this object alone" in line, line
+        assert f"{MANAGED_BY}=control-plane" in line, line
+
+    IN_PROCESS.run(story)
 
 
 @in_both_worlds

@@ -19,6 +19,7 @@ from vworkspace_app.commands.session import Kubeconfig, at_cluster, now
 from vworkspace_app.overview.differences import Difference, difference, overlaid
 from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.own_status import unmanaged
 
 SAME, DIFFERS, FAILED = 0, 1, 2
 """The exit statuses, as diff and kubectl diff have them."""
@@ -78,8 +79,12 @@ def text(found: Difference, *, colour: bool) -> str:
 
 def diff_line(found: Difference) -> str:
     """Return a line with what the operator would do after the change."""
-    if found.changes[0].refused:
+    own = found.changes[0]
+    if own.refused:
         return "the API server would not take it, so that nothing downstream would change"
+    event = unmanaged(own.ref, found.present) if own.ref.kind in _KINDS else None
+    if event is not None:
+        return event.note
     told = plan_documents.summary(found.decision, found.afterwards, found.present)
     return f"{told}; the control plane holds this object: its next job sets it again" if found.is_held else told
 

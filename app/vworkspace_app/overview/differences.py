@@ -21,7 +21,7 @@ from purekube.ports import KubeApi
 from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_application_instance, read_operation
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
@@ -153,14 +153,14 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
     ]
     override, withdrawn = release_request(source, mine)
     observed = attrs.evolve(observed, override=override, withdrawn=withdrawn)
-    context = Context(Settings(cluster_id=_cluster_of(manifest)), now)
+    context = Context(Settings(cluster_id=await _cluster_id(api, manifest)), now)
     decision = reconcile(source, observed, context)
     return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     """Return the decision of the first pass, with the creates of the next, once the intent is recorded (OPS-1)."""
-    cluster_id = _cluster_of(manifest)
+    cluster_id = await _cluster_id(api, manifest)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
     context = OperationContext(OperationSettings(cluster_id), now, Claims(None, cluster_id), parse_yaml=parse_yaml)
     source = read_operation(manifest)
@@ -173,8 +173,14 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
     return attrs.evolve(decision, creates=again.creates), observed.objects, Decision()
 
 
-def _cluster_of(manifest: Manifest) -> str:
-    return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
+async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
+    """Return the id in the only Cluster object; otherwise the object's label, since no other place names one."""
+    try:
+        clusters = (await api.list(CLUSTER)).items
+    except (Forbidden, NotFound):
+        clusters = ()
+    place = (clusters[0], "spec", "clusterId") if len(clusters) == 1 else (manifest, "metadata", "labels", CLUSTER_ID)
+    return str(get_path(*place) or "")
 
 
 def overlaid(live: Any, desired: Any) -> Any:
