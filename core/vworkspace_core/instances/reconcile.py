@@ -126,7 +126,7 @@ def _belongs_to_another_operator(source: ApplicationInstance, observed: Instance
 
 
 def _live_release(source: ApplicationInstance, observed: InstanceObserved) -> Manifest | None:
-    """Return the HelmRelease of the instance; None if it has none, or one that belongs to somebody else."""
+    """Return the HelmRelease of the instance; None if it has none, or one that belongs to another owner."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = observed.objects.get(ref) if ref is not None else None

@@ -371,7 +371,7 @@ def test_a_foreign_object_is_marked_once_and_left_alone_when_its_operator_spoke_
 
 
 def test_a_label_that_moves_an_object_away_is_reported_while_its_release_is_of_this_cluster_RES_5() -> None:
-    """A stranger relabelled a Ready application: it stayed Ready, and nothing said that it was no longer looked after."""
+    """A stranger relabelled a Ready application: it stayed Ready, and nothing said that its care had ended."""
     ready = scene(deployed())
     manifest = written(ready.manifest, ready.decide())
     moved = with_meta(manifest, labels={**manifest["metadata"]["labels"], "app.vworkspace.io/cluster-id": "another"})
