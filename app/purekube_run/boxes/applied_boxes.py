@@ -291,7 +291,7 @@ class AppliedBoxes:
         return await self._start(name, boxes, history)
 
     async def _start(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        composite = RevisedBox(boxes, lambda: served.assignments).composite()
+        composite = RevisedBox(boxes, lambda: served.assignments).composite
         writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.served.values()))
         if refusals := list(shared_statuses((*writers, status_writer(composite)))):
             return refusals[0]
@@ -331,10 +331,11 @@ class AppliedBoxes:
 
 
 def _assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments of parents to the revisions that are served."""
+    """Return the assignments of parents; a new one gets a revision that is served."""
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
-    return assignments_of(known, in_use, sound[-1])
+    newcomers = assignments_of(known, in_use, sound[-1]).newcomers
+    return Assignments(tuple(revision.name for revision in history), newcomers)
 
 
 def _box_of(manifest: Manifest) -> Iterator[str]:

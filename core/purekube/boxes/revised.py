@@ -5,6 +5,7 @@ The controller watches what any of its revisions needs, so that a parent of an o
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Final, TypeVar
 
 import attrs
@@ -16,10 +17,13 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import BoxContext, composite_of, decide, explanation_of
 from purekube.boxes.revisions import BROUGHT_TO, CONDITION, Assignments, record_of
 from purekube.composites.composite import Composite, Explanation, External, SecretUse
+from purekube.composites.decisions import present_fields, unchanged
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Finalizer, Snapshot
 
 T = TypeVar("T")
+
+NOT_SERVED: Final = "RevisionNotServed"
 
 _MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA)
 
@@ -31,8 +35,9 @@ class RevisedBox:
     boxes: Mapping[str, Box]
     assignments: Callable[[], Assignments]
 
+    @cached_property
     def composite(self) -> Composite:
-        """Return one composite that reconciles each parent by the box of the parent's revision."""
+        """One composite that reconciles each parent by the box of the parent's revision."""
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
         newest, account = parts[-1], parts[-1].account
@@ -54,17 +59,20 @@ class RevisedBox:
             account=None if account is None else self._account,
         )
 
-    def _box(self, parent: Parent) -> Box:
-        return self.boxes[self.assignments().of(parent.metadata)]
+    def _box(self, parent: Parent) -> Box | None:
+        return self.boxes.get(self.assignments().of(parent.metadata))
 
     def _external_refs(self, parent: Parent) -> Iterable[tuple[External, ObjectRef]]:
-        return composite_of(self._box(parent)).external_refs(parent)
+        box = self._box(parent)
+        return () if box is None else composite_of(box).external_refs(parent)
 
     def _account(self, parent: Parent) -> ObjectRef | None:
-        return composite_of(self._box(parent)).account_of(parent)
+        box = self._box(parent)
+        return None if box is None else composite_of(box).account_of(parent)
 
     def _explain(self, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-        return explanation_of(self._box(parent), parent, observed, now)
+        box = self._box(parent) or [*self.boxes.values()][-1]
+        return explanation_of(box, parent, observed, now)
 
     def _decide(self, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         """Decide by the revision that the parent has, and record it before anything is written."""
@@ -72,10 +80,22 @@ class RevisedBox:
         name = assignments.of(meta)
         reason, message = assignments.told(meta)
         condition = DesiredCondition(CONDITION, ConditionStatus.TRUE, reason, message)
-        decision = decide(self.boxes[name], attrs.evolve(parent, notes=(condition,)), observed, BoxContext(now))
+        box, parent = self.boxes.get(name), attrs.evolve(parent, notes=(condition,))
+        if box is None:
+            return self._held(parent, name, now)
+        decision = decide(box, parent, observed, BoxContext(now))
         if decision.finalizer is Finalizer.REMOVE or meta.deletion_timestamp or _recorded(parent) == name:
             return decision
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
+
+    def _held(self, parent: Parent, name: str, now: datetime) -> Decision:
+        """Leave a parent alone whose revision is not served: by another one it would move outside of the roll-out."""
+        message = (
+            f"revision {name} of the {self.composite.title} does not compile any more, or rights that it needs are "
+            "missing: until it is served, nothing is made, changed or removed"
+        )
+        fields = present_fields(self.composite, parent)
+        return unchanged(self.composite, parent, NOT_SERVED, message, fields, now)
 
 
 def _recorded(parent: Parent) -> str:

@@ -104,7 +104,7 @@ def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decisio
     """Return a decision that reports in the status that the namespace is not selected, and changes nothing else."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
-    return _unchanged(composite, parent, NOT_SELECTED, message, {}, now)
+    return unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
 def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
@@ -116,12 +116,13 @@ def missing_account(composite: Composite, parent: Parent, text: str, now: dateti
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
         f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
     )
-    return _unchanged(composite, parent, NO_ACCOUNT, message, present_fields(composite, parent), now)
+    return unchanged(composite, parent, NO_ACCOUNT, message, present_fields(composite, parent), now)
 
 
-def _unchanged(
+def unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
+    """Report in the status why nothing of the parent is made, changed or removed."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
