@@ -1,8 +1,13 @@
 """A run with `--workers` reports what a run in one process reports, whatever a worker does."""
 
+import fcntl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.patience import until
 
 pytest_plugins = ["pytester"]
 
@@ -106,6 +111,36 @@ def test_a_run_that_stops_at_the_first_failure_begins_no_more_tests(project: pyt
 
     assert 1 <= ended.parseoutcomes()["failed"] <= 4, "each worker ends its test, and the next one that it has"
     assert ended.ret != 0
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_parent_that_is_killed(project: pytest.Pytester) -> None:
+    """They would run the rest of the tests for nobody. Each holds a lock until it ends."""
+    project.makepyfile(
+        "import fcntl, os, pathlib, time, pytest\n"
+        "HELD = {}\n"
+        "@pytest.mark.parametrize('number', range(1000))\n"
+        "def test_with_a_lock(number):\n"
+        "    if os.getpid() not in HELD:\n"
+        "        HELD[os.getpid()] = open('lock', 'a')\n"
+        "        fcntl.flock(HELD[os.getpid()], fcntl.LOCK_SH)\n"
+        "        pathlib.Path(f'locked-{os.getpid()}').touch()\n"
+        "    time.sleep(0.01)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--workers=3"]
+    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as parent:
+        until(lambda: len(list(project.path.glob("locked-*"))) == 3, "three workers run")
+        parent.kill()
+    until(lambda: is_free(project.path / "lock"), "no worker is left")
+
+
+def is_free(file: Path) -> bool:
+    with file.open("a") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 @pytest.mark.slow

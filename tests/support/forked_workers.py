@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -73,7 +73,8 @@ class ForkedWorkers:
 
     def _start(self, session: pytest.Session, number: int) -> None:
         connection, theirs = _FORK.Pipe()
-        process = _FORK.Process(target=_work, args=(session, theirs, number))
+        of_parent = [connection, *(worker.connection for worker in self._workers)]
+        process = _FORK.Process(target=_work, args=(session, theirs, number, of_parent))
         process.start()
         theirs.close()
         self._workers.append(_Worker(process, connection))
@@ -144,12 +145,17 @@ class _Reports:
         self.reports.append(report)
 
 
-def _work(session: pytest.Session, connection: Connection, number: int) -> None:
-    """Run tests until the parent has no more; then end as an interpreter does, which a fork would not."""
+def _work(session: pytest.Session, connection: Connection, number: int, of_parent: Sequence[Connection]) -> None:
+    """Run tests until the parent has no more; then end as an interpreter does, which a fork would not.
+
+    The parent's ends are closed here, or a worker would not notice that the parent has died.
+    """
+    for inherited in of_parent:
+        inherited.close()
     os.environ["TESTS_WORKER"] = f"w{number}"
     try:
         _run_tests(session, connection)
-    except (KeyboardInterrupt, EOFError):  # the parent ends, too
+    except (KeyboardInterrupt, EOFError, ConnectionError):  # the parent ends, or has ended
         pass
     finally:
         atexit._run_exitfuncs()
