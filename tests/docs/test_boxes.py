@@ -76,6 +76,13 @@ def diffs() -> list[str]:
     return [text for language, name, text in BLOCKS if (language, name) == ("diff", "webapp.yaml")]
 
 
+def with_rule(folder: Path) -> Path:
+    """The file of the box, with the rule that the page adds."""
+    box = folder / "webapp.yaml"
+    box.write_text(changed(box.read_text(encoding="utf-8"), block("diff", "rule")), encoding="utf-8")
+    return box
+
+
 @pytest.mark.slow
 def test_the_first_steps_print_what_the_page_shows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said("begin") == [0, 0]
@@ -87,7 +94,7 @@ def test_the_first_steps_print_what_the_page_shows(folder: Path, capsys: pytest.
     assert "# WebApp" in out
 
     gated, wrong = diffs()
-    box = folder / "webapp.yaml"
+    box = with_rule(folder)
     box.write_text(changed(box.read_text(encoding="utf-8"), gated), encoding="utf-8")
     assert run_command(["box", "check", "webapp.yaml"]) == 0
     capsys.readouterr()
@@ -116,13 +123,23 @@ def test_the_first_steps_print_what_the_page_shows(folder: Path, capsys: pytest.
 def test_a_newcomer_comes_from_nothing_to_a_running_kind(folder: Path) -> None:
     said("begin")
     (folder / "shop.yaml").write_text(block("yaml", "shop.yaml"), encoding="utf-8")
-    box = folder / "webapp.yaml"
+    box = with_rule(folder)
     box.write_text(changed(box.read_text(encoding="utf-8"), diffs()[0]), encoding="utf-8")
+    shell(folder, block("sh", "rules"))
     with started(folder, block("sh", "cluster")) as cluster:
         assert cluster.stdout is not None
         assert cluster.stdout.readline().startswith("ready ")
         with started(folder, block("sh", "run")):
             assert shell(folder, block("sh", "try")).endswith("2")
+            refused = shell(folder, f"{block('sh', 'refused').rstrip()} || true")
+            assert refused.splitlines() == block("console", "refused").splitlines()
+            # The documented way to replace the CRD works on the cluster that the page starts.
+            shell(
+                folder,
+                "export KUBECONFIG=kc\n"
+                + block("sh", "install").splitlines()[0]
+                + " | kubectl apply --server-side -f -",
+            )
             assert "No resources found" in shell(folder, "export KUBECONFIG=kc\n" + block("sh", "end"))
 
 

@@ -7,9 +7,10 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
+from purekube.ports import PatchType
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd
@@ -373,3 +374,29 @@ def test_process_that_starts_in_the_middle_of_a_roll_out_writes_nothing_twice_PH
         assert await values(site, 4) == ["two"] * 4
 
     in_process(story, QUICK)
+
+
+def test_an_applied_box_whose_rules_the_installed_definition_lacks_is_refused_until_it_has_them_PH_10() -> None:
+    rule = "size(self.spec.image) < 9"
+
+    async def story(site: BoxSite) -> None:
+        definition = crd()
+        await site.install(definition)
+        named = {**settings("one"), "crd": {"name": SHOP.crd_name}, "validation": [{"rule": rule}]}
+        box = await site.apply_box("shops", named)
+        message = await until_condition(site, box, "Accepted", "False", "Invalid")
+        assert message.startswith(f"spec.crd: the CRD {SHOP.crd_name} lacks the rule {rule}: apply what `box manifests")
+
+        (version,) = definition["spec"]["versions"]
+        schema = {**version["schema"]["openAPIV3Schema"], "x-kubernetes-validations": [{"rule": rule}]}
+        ruled = {**version, "schema": {"openAPIV3Schema": schema}}
+        patch = {"spec": {"versions": [ruled]}}
+        await site.admin.patch(
+            ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, SHOP.crd_name),
+            patch,
+            patch_type=PatchType.MERGE,
+            field_manager="kubectl",
+        )
+        await until_rolled_out(site, box)
+
+    played(story)

@@ -17,6 +17,7 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
 from purekube.boxes.applied_status import decide_with_status
 from purekube.boxes.box import Box
+from purekube.boxes.definition import not_enforced
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.revised import RevisedBox
 from purekube.boxes.revisions import (
@@ -262,11 +263,17 @@ class AppliedBoxes:
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return the problems of a definition that changes what an applied box must keep."""
+        """Return the problems of a definition whose rules the cluster lacks, or that changes what a box must keep."""
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
         problems = []
         if box is not None and any(each is not None and each.kind != box.kind for each in former):
             problems.append(BoxProblem(Place("spec.crd"), "an applied box keeps its kind: apply a box of another name"))
+        if box is not None and box.model.spec.crd.name and (lacking := not_enforced(box, box.crd)):
+            message = (
+                f"the CRD {box.kind.crd_name} lacks {', '.join(lacking)}: apply what `box manifests FILE --crds-only` "
+                "prints, or write spec.crd: {spec: …}"
+            )
+            problems.append(BoxProblem(Place("spec.crd"), message))
         if box is not None and any(each and (each.account is None) != (box.account is None) for each in former):
             message = "cannot be added to an applied box, or removed from it: apply a box of another name"
             problems.append(BoxProblem(Place("spec.serviceAccountName"), message))

@@ -14,6 +14,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, 
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.boxes.box import Box, ExternalNode
 from purekube.boxes.decide import composite_of, external_refs
+from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.kind_webhooks import converter_of
 from purekube.boxes.labels import READERS, child_kinds
@@ -62,11 +63,11 @@ def simulated_for(box: Box) -> _Simulated:
 
 
 def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest] = ()) -> None:
-    """Serve the kind of a box and further definitions, and label namespaces so that the box acts in them."""
+    """Serve the kind of a box with its rules, and further kinds; label namespaces so that the box acts in them."""
     cluster.namespace_labels = labels = dict((box.namespaces or {}).get("matchLabels") or {})
     if labels:
         cluster.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
-    cluster.install([*([box.crd] if box.crd else [plain_definition(box.kind)]), *definitions])
+    cluster.install([crd_of(box) if box.crd else plain_definition(box.kind), *definitions])
 
 
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:

@@ -7,6 +7,7 @@ from kubelab.entropy import SeededEntropy
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of as composite_of_box
+from purekube.boxes.definition import crd_of
 from purekube.boxes.schemas import CrdVersions
 from purekube.composites.composite import Composite
 from purekube.ports import KubeApi, KubeTransport
@@ -71,7 +72,7 @@ def definition_of(runnable: Runnable) -> Manifest | None:
     if (resource := resource_of(runnable)) is not None:
         return resource.crd()
     if isinstance(runnable, Box):
-        return runnable.crd or plain_definition(runnable.kind)
+        return crd_of(runnable) if runnable.crd else plain_definition(runnable.kind)
     return None
 
 

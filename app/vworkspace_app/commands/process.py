@@ -22,6 +22,7 @@ from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.applied_boxes import AppliedBoxes
+from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.manager import Election
@@ -111,11 +112,13 @@ def run_extensions(
     namespaces: Sequence[str] = (),
     starting: Mapping[str, object] = {},
     *,
+    boxes: Sequence[Box] = (),
     applied: bool = False,
 ) -> None:
     """Run composites and controllers until a signal; the fields of `starting` are logged at the start.
 
-    With `applied` the boxes that are applied to the cluster run too.
+    `boxes` are those among them whose rules are compared with the cluster's CRDs. With `applied` the boxes that are
+    applied to the cluster run too.
 
     Composites work in the given namespaces, or in all. Raises CommandError for a cluster that cannot be named and for
     certificates that cannot be used.
@@ -150,6 +153,7 @@ def run_extensions(
             process.telemetry.attach(components_of_extensions(manager, events, process.election.leases))
             async with anyio.create_task_group() as group:
                 group.start_soon(events.run, name="events")
+                group.start_soon(Enforcement(process.api, boxes).run, process.machine.clock, name="enforcement")
                 group.start_soon(manager.run, process.election.elected, name="controllers")
                 await stop.wait()
                 await manager.finish()
@@ -167,7 +171,7 @@ def run_boxes(
     refuse_shared_kinds(composites)
     names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
     starting = {"boxes": names, "kinds": kinds}
-    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, starting, applied=applied)
+    run_extensions(settings, composites, (), ServedKinds.of(boxes), namespaces, starting, boxes=boxes, applied=applied)
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:

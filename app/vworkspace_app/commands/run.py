@@ -1,14 +1,17 @@
 """`run`: run the operator, in a cluster or outside it."""
 
+from functools import partial
+
 import anyio
 import structlog
 
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
+from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controller import refuse_shared_kinds
-from purekube_run.process.signals import run_unless_stopped
+from purekube_run.process.signals import run_in_background, run_unless_stopped
 from purekube_run.process.terminal import SecretMask
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
@@ -58,7 +61,9 @@ def run_operator(settings: RunSettings) -> None:
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
+        enforcement = Enforcement(process.api, boxes)
         async with (
+            run_in_background(partial(enforcement.run, process.machine.clock)),
             webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds),
             production_manager(
                 process.api,

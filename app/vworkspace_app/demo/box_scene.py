@@ -21,6 +21,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
+from purekube.boxes.definition import crd_of
 from purekube.boxes.labels import child_kinds
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
@@ -67,11 +68,10 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
     `attach` is called with the components to display, before anything runs.
     """
     (box,) = runnable([load_box(str(FILE))])
-    assert box.crd is not None
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
-        cluster = EmbeddedCluster.start([box.crd], ("workloads",))
+        cluster = EmbeddedCluster.start([crd_of(box)], ("workloads",))
         assert cluster.downstream is not None
         cluster.downstream.behaviour = _UNHURRIED
         admin = InProcessKube(cluster.server)

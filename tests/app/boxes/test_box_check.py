@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from purekube_run.boxes.load import load_box
 from vworkspace_app.__main__ import run_command
@@ -128,6 +129,24 @@ def test_box_check_prints_json_for_editors(tmp_path: Path, capsys: pytest.Captur
     assert found["ok"] is False
     unknown = next(problem for problem in found["problems"] if problem["path"] == "spec.crt")
     assert {"severity": "error", "line": 6, "column": 8}.items() <= unknown.items()
+
+
+def test_the_beginning_shows_readiness_in_kubectl_get_and_serves_the_port_of_the_image_on_the_page(
+    tmp_path: Path,
+) -> None:
+    """`kubectl get` prints more than name and age; boxes.md runs nginx, which listens on port 80."""
+    assert run_command(["box", "init", "WebApp", "--directory", str(tmp_path)]) == 0
+    (version,) = yaml.safe_load((tmp_path / "webapp-crd.yaml").read_text(encoding="utf-8"))["spec"]["versions"]
+    columns = {column["name"]: column["jsonPath"] for column in version["additionalPrinterColumns"]}
+    assert columns == {
+        "Ready": '.status.conditions[?(@.type=="Ready")].status',
+        "Reason": '.status.conditions[?(@.type=="Ready")].reason',
+        "Message": '.status.conditions[?(@.type=="Ready")].message',
+        "Age": ".metadata.creationTimestamp",
+    }
+    web = yaml.safe_load((tmp_path / "webapp.yaml").read_text(encoding="utf-8"))["spec"]["resources"][0]
+    (container,) = web["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": 80}]
 
 
 def test_box_init_writes_a_box_that_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,13 +55,22 @@ def read_definitions(crds: Definition | Iterable[Definition], folder: Path = Pat
 
 
 def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
-    """Create the CRDs. Raises KubelabError with the name and reason of a refused one."""
+    """Apply the CRDs as `kubectl apply --server-side` does, which can therefore replace them without a conflict.
+
+    Raises KubelabError with the name and reason of a refused one.
+    """
     api = InProcessKube(server)
+    names: set[str] = set()
     for crd in crds:
+        name = crd["metadata"]["name"]
+        if name in names:
+            raise KubelabError(f"CRD {name} is refused: it already exists, from an earlier file")
+        names.add(name)
+        meta = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
         try:
-            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubelab"))
+            run_sync(api.apply({**crd, "metadata": meta}, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubectl"))
         except OperatorError as error:
-            raise KubelabError(f"CRD {crd['metadata']['name']} is refused: {error.message}") from error
+            raise KubelabError(f"CRD {name} is refused: {error.message}") from error
 
 
 def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:

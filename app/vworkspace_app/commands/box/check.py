@@ -85,24 +85,24 @@ def _lines(checked: _Checked) -> Iterable[str]:
     if one.box is None or checked.problems:
         yield f"{one.file}: {amount(len(checked.problems), 'error')}, {amount(len(one.warnings), 'warning')}"
         return
-    typed = f"{amount(one.examination.expressions, 'expression')} typed"
-    yield f"{one.file}: ok: {summary(one.box)}, {typed}{waves(one.box)}"
+    expressions = f"{amount(one.examination.expressions, 'expression')} checked"
+    yield f"{one.file}: ok: {summary(one.box)}, {expressions}{order(one.box)}"
     if told := admitted(one.box):
         yield f"  {told}"
     unchecked, untyped = one.examination.unchecked, one.examination.untyped
     found = [
         f"not checked: {', '.join(unchecked) or 'none'}",
-        f"kinds without a schema: {', '.join(untyped) or 'none'}",
+        f"kinds whose fields are unknown: {', '.join(untyped) or 'none'}",
     ]
     yield f"  {'; '.join((*found, *map(str, checked.conversions)))}"
 
 
 def admitted(box: Box) -> str:
-    """Return which component enforces rules, defaults and versions (CRD or webhook); empty if the box has none."""
+    """Return how rules, defaults and versions come to be enforced, by CRD or webhook; empty if the box has none."""
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
-    parts = [f"in the CRD: {', '.join(in_crd)}"] if in_crd else []
+    parts = [f"{', '.join(in_crd)}, which `box manifests --crds-only` writes into the CRD"] if in_crd else []
     return "; ".join([*parts, *([f"by the webhook: {duties}"] if duties else [])])
 
 
@@ -115,11 +115,11 @@ def summary(box: Box) -> str:
     return ", ".join(parts)
 
 
-def waves(box: Box) -> str:
-    """Return the resource ids, wave by wave in the order in which they are applied."""
-    numbers = sorted({node.wave for node in box.nodes})
-    named = [" ".join(node.id for node in box.nodes if node.wave == number) for number in numbers]
-    return f"; waves {' | '.join(named)}" if named else ""
+def order(box: Box) -> str:
+    """Return the resource ids in the order in which they are applied; those between two `then` go together."""
+    waves = sorted({node.wave for node in box.nodes})
+    ids = [" ".join(node.id for node in box.nodes if node.wave == wave) for wave in waves]
+    return f"; order: {', then '.join(ids)}" if ids else ""
 
 
 def _json(checked: Sequence[_Checked]) -> str:
@@ -160,8 +160,8 @@ def check(
 ) -> int:
     """Say everything that is wrong with boxes, with file, line and column; needs no cluster.
 
-    Expressions are typed by the schemas of the CRDs and of built-in kinds. Exit status 1 says that a box cannot be run.
-    Examples:
+    Expressions are checked against the fields of the CRDs and of built-in kinds. Exit status 1 says that a box cannot
+    be run. Examples:
 
         vworkspace-operator box check webapp.yaml
         vworkspace-operator box check boxes/*.yaml --crds crds/ -o json

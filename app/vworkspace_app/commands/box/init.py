@@ -69,7 +69,7 @@ spec:
               containers:
                 - name: main
                   image: ${{self.spec.image}}
-                  ports: [{{name: http, containerPort: 8080}}]
+                  ports: [{{name: http, containerPort: 80}}]
     - id: service                     # waits for nothing but what it reads of web
       template:
         apiVersion: v1
@@ -99,6 +99,11 @@ spec:
       served: true
       storage: true
       subresources: {{status: {{}}}}
+      additionalPrinterColumns:         # what `kubectl get {plural}` shows
+        - {{name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}}
+        - {{name: Reason, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].reason'}}
+        - {{name: Message, type: string, priority: 1, jsonPath: '.status.conditions[?(@.type=="Ready")].message'}}
+        - {{name: Age, type: date, jsonPath: .metadata.creationTimestamp}}
       schema:
         openAPIV3Schema:
           type: object

@@ -37,9 +37,9 @@ def graph(
         Literal["mermaid", "dot"], Parameter(name=("--output", "-o"), help="Language of the graph.")
     ] = "mermaid",
 ) -> None:
-    """Print what waits for what, each edge with the line that made it.
+    """Print what waits for what, as the source of a diagram; each edge has the line that made it.
 
-    Example:
+    GitHub and many editors draw Mermaid; `dot` of Graphviz draws the other. Example:
 
         vworkspace-operator box graph webapp.yaml -o dot | dot -Tsvg > webapp.svg
     """
