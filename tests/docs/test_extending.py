@@ -137,6 +137,7 @@ def test_the_pages_and_manifests_are_generated_with_it(extended: Path) -> None:
     assert "postgresql.cnpg.io" in roles.stdout, roles.stderr
 
 
+@pytest.mark.slow
 def test_its_module_keeps_the_house_rules(extended: Path) -> None:
     """Longer lines than the page can show are refused as everywhere."""
     ruff = str(Path(sys.executable).with_name("ruff"))
