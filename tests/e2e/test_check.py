@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import DEPLOYMENT, NAMESPACE
 from purekube_http import KubeApiClient
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.cluster_environment import RIGHTS
 from tests.support.commands import run
 from tests.support.e2e_world import NS, VELERO_NS, World
+from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
@@ -45,6 +47,23 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
         assert lacking.verdict is CheckResult.FAILED
         command = f"vworkspace-operator manifests --rbac-only --namespace {NS} | kubectl apply --server-side -f -"
         assert lacking.remedy == command
+
+    ENVIRONMENT.run(story)
+
+
+def test_a_deployment_without_a_control_plane_needs_no_credential_SEE_1_SEE_4() -> None:
+    ref = ObjectRef(DEPLOYMENT, OPTIONS.namespace, "vworkspace-operator")
+
+    async def story(world: World) -> None:
+        if ref.namespace is None or world.find(ObjectRef(NAMESPACE, None, ref.namespace)) is None:
+            pytest.skip("this cluster has no namespace of the operator")
+        assert "credentials" in await found(world)
+        (manifest,) = (one for one in printed("--no-agent", "--cluster-id", "c") if one["kind"] == "Deployment")
+        world.hands.do(lambda api: api.apply(manifest, kind=DEPLOYMENT, field_manager="kubectl", force=True))
+        try:
+            assert "credentials" not in await found(world)
+        finally:
+            world.delete_object(ref)
 
     ENVIRONMENT.run(story)
 

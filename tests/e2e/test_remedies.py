@@ -330,9 +330,12 @@ UNFETCHABLE = attrs.evolve(FLUX, source_rules=(SourceRule(SourceOutcome(SourceFa
 WORKING = rules(AT_WORK)
 STRICT = decided(policy=Policy(("oci://registry.other.example",)))
 
+OPENED: Final = (f"Namespace {ELSEWHERE}", f" {ELSEWHERE}/vworkspace-o", f" {ELSEWHERE}/vworkspace-release")
+"""The label of a namespace, the operator's Role, and both accounts with their roles."""
+
 CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("ApplicationInstance", "ValidationFailed"): Case(invalid),
-    ("ApplicationInstance", "NamespaceNotGated"): Case(not_gated, (f"Namespace {ELSEWHERE}",)),
+    ("ApplicationInstance", "NamespaceNotGated"): Case(not_gated, OPENED),
     ("ApplicationInstance", "WrongCluster"): Case(of_another_cluster, (f"ApplicationInstance {NS}/{NAME}",)),
     ("ApplicationInstance", "FieldConflict"): Case(field_conflict, (f"HelmRelease {NS}/{NAME}",)),
     ("ApplicationInstance", "NameTaken"): Case(name_taken, (f"HelmRelease {NS}/{NAME}",)),
@@ -350,7 +353,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("Operation", "CapabilityMissing"): Case(no_capability, (f"ApplicationInstance {NS}/{NAME}",)),
     ("Operation", "TemplateNotAllowed"): Case(not_allowed),
     ("Operation", "HookNotFound"): Case(no_hook),
-    ("Operation", "NamespaceNotGated"): Case(operation_not_gated, (f"Namespace {ELSEWHERE}",)),
+    ("Operation", "NamespaceNotGated"): Case(operation_not_gated, OPENED),
     ("Operation", "WrongCluster"): Case(operation_of_another_cluster, (f"Operation {NS}/nightly",)),
     ("Operation", "AwaitingApproval"): Case(not_approved, (f"Operation {NS}/nightly",)),
     ("Operation", "MissingSecret"): Case(

@@ -34,7 +34,7 @@ from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
-from vworkspace_core.overview.tree import branch_data, origin_of, shard_data, state_counts, summary_data
+from vworkspace_core.overview.tree import branch_data, origin_data, origin_of, shard_data, state_counts, summary_data
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box
@@ -117,8 +117,7 @@ def object_text(around: ObjectContext, form: Format | None, now: datetime, *, wi
     """Return one object in the requested form, folded to `width` columns."""
     branch = around.tree(now)
     if form is not None:
-        origin = origin_of(around.manifest)
-        asked = {"job": origin.job} if origin.job else {"manager": origin.manager}
+        asked = origin_data(origin_of(around.manifest))
         return dump([{"askedForBy": asked, **branch_data(branch), "notShown": list(around.unreadable)}], form)
     return _print_status([object_report(branch, around, now)], width)
 

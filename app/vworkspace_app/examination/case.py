@@ -21,8 +21,8 @@ from purekube_run.examination.objects import conditions_of, is_owned_by, shown
 from purekube_run.examination.verdicts import Catalogue, Check, NotTried
 from vworkspace_app.examination.played import engines_in, flux_in
 from vworkspace_core.api import labels
+from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.instances.context import RELEASE_ACCOUNT
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 

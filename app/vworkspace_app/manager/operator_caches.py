@@ -39,6 +39,7 @@ from vworkspace_core.instances.foreign_objects import (
     slim_source,
 )
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
+from vworkspace_core.overview.tree import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
 """The policy for kinds of a single engine: Operations read them live, and report missing rights themselves."""
@@ -52,6 +53,11 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     **dict.fromkeys(LOOKED_UP_KINDS, slim_engine_object),
 }
 """The projections of kinds that many users of a cluster create objects of."""
+
+
+def _slim_own(manifest: Manifest) -> Manifest:
+    """Return an object of our own kinds as caches keep it. Not a deep copy."""
+    return with_writer(OWN_STATUS.with_holders(manifest), manifest)
 
 
 @attrs.frozen
@@ -94,7 +100,7 @@ def informers_of(
         store=ObjectStore(
             APPLICATION_INSTANCE,
             indexers={RELEASE_INDEX: release_names},
-            transform=OWN_STATUS.with_holders,
+            transform=_slim_own,
             wanted=scope.of(APPLICATION_INSTANCE),
             whole=HELD_WHOLE,
         ),
@@ -104,7 +110,7 @@ def informers_of(
         store=ObjectStore(
             OPERATION,
             indexers=OPERATION_INDEXES,
-            transform=OWN_STATUS.with_holders,
+            transform=_slim_own,
             wanted=scope.of(OPERATION),
             whole=HELD_WHOLE,
         ),

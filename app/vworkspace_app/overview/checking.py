@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+import attrs
 
 from purekube.apimachinery.errors import Forbidden, OperatorError, Right
-from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -64,6 +65,9 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     """Yield the results of checking the objects that `manifests` installs with these options, and whether they work."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
+    clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()
+    if options.agent:
+        options = attrs.evolve(options, agent=await _runs_an_agent(api, options, clusters, now))
     installation = await _installation(api, options)
     for finding in (*checkup.own_definitions(definitions, installation), *checkup.controllers(definitions)):
         yield finding
@@ -73,8 +77,19 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     if options.agent:
         yield await _unless_forbidden("credentials", partial(_credential, api, options))
     if checkup.is_served(definitions, CLUSTER):
-        for finding in checkup.connection(next(iter(await all_of(api, CLUSTER)), None)):
+        for finding in checkup.connection(next(iter(clusters), None)):
             yield finding
+
+
+async def _runs_an_agent(
+    api: KubeApiClient, options: InstallOptions, clusters: Sequence[Manifest], now: datetime
+) -> bool:
+    try:
+        deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
+    except Forbidden:
+        deployment = None
+    alive = is_alive(heartbeat_of(clusters), now)
+    return checkup.runs_an_agent(deployment, next(iter(clusters), None), is_alive=alive)
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:

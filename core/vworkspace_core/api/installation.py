@@ -14,11 +14,15 @@ CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 """The Secret in the operator's namespace with all secrets that the operator shares with other systems."""
 APPROVAL_KEY: Final = "approval-secret"
 """The key in that Secret with which approvals are checked."""
+RELEASE_ACCOUNT: Final = "vworkspace-release"
+"""The service account of a managed namespace that Flux installs releases as, if no setting names another."""
 _ACCOUNT: Final = re.compile(rf"system:serviceaccount:([^:]+):{re.escape(FIELD_MANAGER)}")
 _HELM: Final = "meta.helm.sh/release-name"
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 _TRACKING: Final = "argocd.argoproj.io/tracking-id"
-_ARGO_LABELS: Final = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
+_ARGO_LABEL: Final = "argocd.argoproj.io/instance"
+_INSTANCE: Final = "app.kubernetes.io/instance"
+"""The label that Argo CD sets by default, and that people set too: on our own account only Argo CD does."""
 
 
 class InstallTool(StrEnum):
@@ -60,13 +64,19 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
 
     Return the default if the account could not be read.
     """
-    labels, annotations = (get_path(account, "metadata", field) or {} for field in ("labels", "annotations"))
-    keeper, name, place = _install_tool(labels, annotations)
+    keeper, name, place = managing_tool(account)
+    labels: Mapping[str, Any] = get_path(account, "metadata", "labels") or {}
+    if keeper is InstallTool.NOBODY and (application := labels.get(_INSTANCE)):
+        keeper, name = InstallTool.ARGO_CD, str(application)
     return Installation(namespace, agent, keeper, name, place)
 
 
-def _install_tool(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[InstallTool, str, str]:
-    """Return the outermost tool: what Helm installed on behalf of Flux is changed in Git."""
+def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
+    """Return the outermost tool that manages an object, with name and namespace of the tool's own object.
+
+    What Helm installed on behalf of Flux is changed in Git.
+    """
+    labels, annotations = (get_path(manifest, "metadata", field) or {} for field in ("labels", "annotations"))
     for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
         if name := labels.get(f"{group}.toolkit.fluxcd.io/name"):
             return keeper, str(name), str(labels.get(f"{group}.toolkit.fluxcd.io/namespace") or "")
@@ -74,7 +84,7 @@ def _install_tool(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> 
         return InstallTool.ARGO_CD, str(tracked).partition(":")[0], ""
     if name := annotations.get(_HELM):
         return InstallTool.HELM, str(name), str(annotations.get(_HELM_NAMESPACE) or "")
-    if name := next((labels[label] for label in _ARGO_LABELS if labels.get(label)), None):
+    if name := labels.get(_ARGO_LABEL):
         return InstallTool.ARGO_CD, str(name), ""
     return InstallTool.NOBODY, "", ""
 

@@ -5,6 +5,7 @@ from typing import Protocol
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.names import bounded_name
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -17,7 +18,7 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import cluster_command, manage_namespace_command
+from vworkspace_core.api.remedies import cluster_command, open_namespace_remedy
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
@@ -87,11 +88,11 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
     return bool(conditions) and not own_mark
 
 
-def closed_namespace(name: str, namespace: Manifest | None) -> str:
+def closed_namespace(name: str, namespace: Manifest | None, installation: Installation = PRINTED) -> str:
     """Return why no object may be created in the namespace; empty if objects may be created."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):
         return ""
     label = f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
-    return f"namespace {name} does not carry the label {label}. To fix: {manage_namespace_command(name)}"
+    return f"namespace {name} does not carry the label {label}. To fix: {open_namespace_remedy(name, installation)}"

@@ -21,6 +21,7 @@ from vworkspace_core.api.installation import (
     APPROVAL_KEY,
     CREDENTIALS_SECRET,
     PRINTED,
+    RELEASE_ACCOUNT,
     Installation,
     InstallTool,
     namespace_of_account,
@@ -41,6 +42,12 @@ FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
 def manage_namespace_command(namespace: str) -> str:
     """Return the command that puts a namespace under the operator (RES-5)."""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+
+
+def open_namespace_remedy(namespace: str, installation: Installation) -> str:
+    """Return how to put a namespace under the operator with everything that it needs there (RES-5)."""
+    label, needed = manage_namespace_command(namespace), tenant_remedy(namespace, RELEASE_ACCOUNT, installation)
+    return f"{label} && {needed}" if installation.keeper is InstallTool.NOBODY else f"{label}. Then, {needed}"
 
 
 def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
@@ -209,21 +216,37 @@ def account_remedy(namespace: str, account: str, installation: Installation = PR
 
     Releases or Operations run as this account.
     """
+    printed = f"vworkspace-operator manifests --rbac-only --namespace {namespace} --account {account}"
+    return _of_tenant(namespace, printed, installation)
+
+
+def tenant_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
+    """Return the command that gives a managed namespace the operator's Role and both accounts.
+
+    `account` is the one that releases are installed as.
+    """
+    words = [f"vworkspace-operator manifests --namespace {namespace}"]
+    if installation.namespace != PRINTED.namespace:
+        words.append(f"--system-namespace {installation.namespace}")
+    if not installation.agent:
+        words.append("--no-agent")
+    if account != RELEASE_ACCOUNT:
+        words.append(f"--release-account {account}")
+    return _of_tenant(namespace, " ".join(words), installation)
+
+
+def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
+    """Return how the objects that a command prints get into a managed namespace."""
     match installation.keeper:
         case InstallTool.NOBODY:
-            return f"{_account(namespace, account)} {APPLY}"
+            return f"{printed} {APPLY}"
         case InstallTool.HELM | InstallTool.FLUX_HELM_RELEASE:
             where = f"in the values of {installation.managed_by}"
             return f"{where}, add {{namespace: {namespace}}} to tenants, or upgrade it where that is there"
         case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
-            printed = _account(namespace, account)
             return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
         case _:
             assert_never(installation.keeper)
-
-
-def _account(namespace: str, account: str) -> str:
-    return f"vworkspace-operator manifests --rbac-only --namespace {namespace} --account {account}"
 
 
 class Failed(Protocol):

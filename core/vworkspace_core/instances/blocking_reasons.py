@@ -80,7 +80,7 @@ def intent_blocking_reason(
     """
     return (
         _wrong_cluster(source, settings)
-        or _managed_namespace(source, observed)
+        or _managed_namespace(source, observed, settings)
         or _invalid(source, settings)
         or _policy(source, settings)
         or _account(source, settings)
@@ -94,8 +94,10 @@ def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> BlockingR
     return BlockingReason(Reason.WRONG_CLUSTER, message) if message else None
 
 
-def _managed_namespace(source: ApplicationInstance, observed: InstanceObserved) -> BlockingReason | None:
-    message = closed_namespace(source.metadata.namespace, observed.namespace)
+def _managed_namespace(
+    source: ApplicationInstance, observed: InstanceObserved, settings: Settings
+) -> BlockingReason | None:
+    message = closed_namespace(source.metadata.namespace, observed.namespace, settings.installation)
     return BlockingReason(Reason.NAMESPACE_NOT_GATED, message) if message else None
 
 

@@ -1,7 +1,6 @@
 """Input of a decision about an ApplicationInstance: settings, policy, observed state, time (REC-2)."""
 
 from datetime import datetime
-from typing import Final
 
 import attrs
 
@@ -9,10 +8,7 @@ from purekube.controller.decision import Snapshot
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.chart import Policy
-from vworkspace_core.api.installation import PRINTED, Installation
-
-RELEASE_ACCOUNT: Final = "vworkspace-release"
-"""The service account with which Flux installs releases, unless another one is set or allowed (REC-4)."""
+from vworkspace_core.api.installation import PRINTED, RELEASE_ACCOUNT, Installation
 
 
 @attrs.frozen

@@ -99,7 +99,8 @@ def _identified(
         return UnmetPrecondition(Reason.TARGET_NOT_FOUND, message, accepted=False)
     if target.metadata.deletion_timestamp is not None:
         return UnmetPrecondition(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
-    if message := closed_namespace(operation.metadata.namespace, observed.namespace):
+    installation = context.settings.installation
+    if message := closed_namespace(operation.metadata.namespace, observed.namespace, installation):
         return UnmetPrecondition(Reason.NAMESPACE_NOT_GATED, message, accepted=None)
     if message := wrong_cluster(OPERATION, operation.metadata, context.settings.cluster_id):
         return UnmetPrecondition(Reason.WRONG_CLUSTER, message, accepted=None)

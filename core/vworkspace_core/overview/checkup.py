@@ -14,8 +14,8 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.reasons import ClusterConditionType
-from vworkspace_core.api.remedies import FLUX, account_remedy, crds_remedy, remedy, velero_is_elsewhere
+from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.api.remedies import FLUX, account_remedy, crds_remedy, remedy, tenant_remedy, velero_is_elsewhere
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.operations.contract import EngineController
@@ -144,11 +144,16 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
-    """Check that a managed namespace has the service accounts as which releases and Operations run."""
+    """Check that a managed namespace has the service accounts as which releases and Operations run.
+
+    If several are missing, the namespace was never prepared, and the remedy brings everything that it needs.
+    """
     point = f"accounts in {namespace}"
     if not missing:
         return _ok(point)
     told = f"no service account {' and '.join(missing)}"
+    if len(missing) > 1:
+        return Finding(point, CheckResult.FAILED, told, tenant_remedy(namespace, missing[0], installation))
     return Finding(point, CheckResult.FAILED, told, account_remedy(namespace, missing[0], installation))
 
 
@@ -187,6 +192,19 @@ def operator(
         return Finding("operator", CheckResult.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
     told = "it is installed, and none of its replicas is at work"
     return Finding("operator", CheckResult.FAILED, told, why)
+
+
+def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
+    """Report whether the installation has a control plane: neither the Deployment's arguments nor the operator deny it.
+
+    The Cluster object of an operator that no longer runs counts only where no Deployment is in the cluster.
+    """
+    containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
+    if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):
+        return False
+    conditions = get_path(cluster, "status", "conditions") or ()
+    is_denied = any(get_path(condition, "reason") == ClusterReason.NO_AGENT for condition in conditions)
+    return not (is_denied and (is_alive or deployment is None))
 
 
 _ABOUT_THE_CONNECTION: Final = (

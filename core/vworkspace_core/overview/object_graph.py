@@ -94,6 +94,8 @@ def _of_origin(origin: ObjectOrigin) -> ObjectGraphNode:
         return ObjectGraphNode(
             "origin", "job of the control plane", safe(origin.job.rpartition("/")[2]), "", Severity.QUIET
         )
+    if origin.tool:
+        return ObjectGraphNode("origin", str(origin.tool), safe(origin.name), "", Severity.QUIET)
     return ObjectGraphNode("origin", "applied directly", safe(origin.manager) or "writer unknown", "", Severity.QUIET)
 
 

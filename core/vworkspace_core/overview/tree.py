@@ -1,18 +1,20 @@
 """The tree of an object of ours: who requested it, and every object made of it; the overview as data (SEE-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, POD
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.managed_fields import entries
+from vworkspace_core.api.installation import InstallTool, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.instances.observed_release import deployed_chart
+from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 
@@ -42,26 +44,58 @@ class Branch:
 
 @attrs.frozen
 class ObjectOrigin:
-    """The requester of an object: a job of the control plane, or the writer of its spec. Empty if unknown."""
+    """The requester of an object: a job of the control plane, a tool, or the writer of its spec. Empty if unknown.
+
+    `name` is that of the tool's own object, with its namespace if known.
+    """
 
     job: str = ""
     manager: str = ""
+    tool: InstallTool = InstallTool.NOBODY
+    name: str = ""
 
     def __str__(self) -> str:
         if self.job:
             return f"control plane (job {self.job})"
-        return f"applied directly ({self.manager or 'writer unknown'})"
+        match self.tool:
+            case InstallTool.NOBODY:
+                return f"applied directly ({self.manager or 'writer unknown'})"
+            case InstallTool.HELM:
+                return f"the {self.tool} {self.name}"
+            case InstallTool.FLUX_HELM_RELEASE | InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
+                return f"GitOps, by the {self.tool} {self.name}"
+            case _:
+                assert_never(self.tool)
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return who requested the object's present spec."""
+    """Return who requested the object's present spec. Our own command line changes single fields of others' specs."""
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
+    tool, name, place = managing_tool(manifest)
     managers = [
         str(get_path(entry, "manager"))
         for _, entry in entries(manifest)
         if get_path(entry, "fieldsV1", "f:spec") is not None and not get_path(entry, "subresource")
     ]
-    return ObjectOrigin(str(job or ""), managers[-1] if managers else "")
+    writers = [manager for manager in managers if manager != CLI_MANAGER] or managers
+    return ObjectOrigin(str(job or ""), writers[-1] if writers else "", tool, f"{place}/{name}" if place else name)
+
+
+def origin_data(origin: ObjectOrigin) -> dict[str, str]:
+    """Return the JSON of an origin."""
+    if origin.job:
+        return {"job": origin.job}
+    return {"manager": origin.manager, **({"tool": f"{origin.tool} {origin.name}"} if origin.tool else {})}
+
+
+def with_writer(cached: Manifest, live: Manifest) -> Manifest:
+    """Return the trimmed copy of an object with the name of the spec's writer in managedFields. Not a deep copy."""
+    writer = origin_of(live).manager
+    if not writer:
+        return cached
+    meta = metadata(cached)
+    held = [*(meta.get("managedFields") or ()), {"manager": writer, "fieldsV1": {"f:spec": {}}}]
+    return {**cached, "metadata": {**meta, "managedFields": held}}
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:

@@ -9,6 +9,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.decision import Failure
 from vworkspace_core.api.installation import Installation, InstallTool, installation_of, namespace_of_account
 from vworkspace_core.api.kinds import OPERATION
+from vworkspace_core.api.managed_namespace import closed_namespace
 from vworkspace_core.api.remedies import (
     account_remedy,
     approval_remedy,
@@ -18,6 +19,7 @@ from vworkspace_core.api.remedies import (
     not_permitted,
     remedy,
 )
+from vworkspace_core.overview.remedy import commands_in
 
 ACCOUNT = "system:serviceaccount:vworkspace-system:vworkspace-operator"
 APPLY = "| kubectl apply --server-side -f -"
@@ -129,6 +131,25 @@ def test_definitions_and_accounts_come_by_the_same_tool() -> None:
         where = f"in your GitOps repository, {by[tool].managed_by}, add what this prints:"
         assert crds_remedy(by[tool]) == f"{where} vworkspace-operator manifests --crds-only"
         assert account_remedy("team", "runner", by[tool]) == f"{where} {account}"
+
+
+def test_a_namespace_is_opened_and_prepared_by_one_command_where_no_tool_keeps_the_roles_RES_5() -> None:
+    label = "kubectl label namespace team managed-by=vworkspace"
+    printed = "vworkspace-operator manifests --namespace team --no-agent"
+    said = {
+        tool: closed_namespace(
+            "team", {"metadata": {}}, Installation(agent=False, keeper=tool, name="vwo", place="ops")
+        )
+        for tool in InstallTool
+    }
+    assert said[InstallTool.NOBODY].endswith(f". To fix: {label} && {printed} {APPLY}")
+    assert commands_in(said[InstallTool.NOBODY]) == (f"{label} && {printed} {APPLY}",)
+    assert said[InstallTool.FLUX_KUSTOMIZATION].endswith(
+        f"{label}. Then, in your GitOps repository, the Kustomization ops/vwo, add what this prints: {printed}"
+    )
+    assert commands_in(said[InstallTool.FLUX_KUSTOMIZATION]) == (label, printed)
+    assert "add {namespace: team} to tenants" in said[InstallTool.FLUX_HELM_RELEASE]
+    assert commands_in(said[InstallTool.FLUX_HELM_RELEASE]) == (label,)
 
 
 def test_approvals_are_given_by_the_control_plane_or_by_a_secret_of_ones_own_OPS_4() -> None:

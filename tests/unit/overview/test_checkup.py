@@ -13,6 +13,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.shard import WHOLE, Shard
 from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckResult, Finding
@@ -104,6 +105,44 @@ def test_without_an_agent_nothing_is_unreachable_SEE_4() -> None:
     told = {"conditions": [condition("Connected", "False", "NoAgent", message="it runs with --no-agent")]}
     found = list(checkup.connection({**cluster_manifest(), "status": told}))
     assert set(verdicts(found).values()) == {CheckResult.OK}
+
+
+NO_AGENT = {"status": {"conditions": [condition("Connected", "False", "NoAgent")]}}
+WITH_AGENT = {"status": {"conditions": [condition("Connected", "True", "RecentRoundTrip")]}}
+
+
+def deployment(*args: str) -> Manifest:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "operator", "args": ["run", *args]}]}}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "cluster", "is_alive", "expected"),
+    [
+        (deployment("--no-agent", "--cluster-id=c"), None, False, False),
+        (deployment("--no-agent"), WITH_AGENT, True, False),
+        (deployment(), NO_AGENT, True, False),  # by the settings file or the environment
+        (None, NO_AGENT, False, False),
+        (deployment(), NO_AGENT, False, True),  # it got a control plane, and waits for its Secret
+        (deployment(), WITH_AGENT, True, True),
+        (deployment(), None, False, True),
+        (None, None, False, True),
+    ],
+)
+def test_the_installation_itself_says_that_it_has_no_control_plane_SEE_1_SEE_4(
+    live: Manifest | None, cluster: Manifest | None, is_alive: bool, expected: bool
+) -> None:
+    assert checkup.runs_an_agent(live, cluster, is_alive=is_alive) is expected
+
+
+def test_one_command_brings_both_accounts_and_the_role_of_a_namespace_SEE_1() -> None:
+    both = checkup.accounts("team", ["ours", "vworkspace-operation-runner"], Installation("ops", agent=False))
+    assert both.told == "no service account ours and vworkspace-operation-runner"
+    assert both.remedy == (
+        "vworkspace-operator manifests --namespace team --system-namespace ops --no-agent --release-account ours "
+        "| kubectl apply --server-side -f -"
+    )
+    one = checkup.accounts("team", ["vworkspace-operation-runner"])
+    assert "--account vworkspace-operation-runner |" in one.remedy
 
 
 def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
