@@ -19,7 +19,7 @@ from tests.support.rights import Right, granted, printed, unused
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.chart_values import chart_values
 from vworkspace_app.install.chart_values import values_documents as values_printed
-from vworkspace_app.install.options import PodOptions
+from vworkspace_app.install.options import NO_SUCH_REGISTRY, PodOptions
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 
@@ -108,6 +108,15 @@ def test_the_flags_are_flags_that_exist_and_make_sense(options: InstallOptions) 
     assert (ended.status, ended.err) == (0, "")
     said = yaml.safe_load(ended.out)
     assert (said["leaderElect"], said["namespace"]) == (True, SYSTEM)
+
+
+def test_an_image_in_a_registry_of_examples_is_warned_of_as_the_values_of_the_chart_are() -> None:
+    placeholder, real = (
+        run("manifests", "--image", f"{host}/operator:1") for host in ("registry.example.com", "ghcr.io")
+    )
+    assert (placeholder.status, real.status, real.err) == (0, 0, "")
+    assert placeholder.err == f"warning: --image registry.example.com/operator:1 {NO_SUCH_REGISTRY}\n"
+    assert placeholder.out.replace("registry.example.com/", "ghcr.io/") == real.out
 
 
 def test_the_pods_keep_to_the_restricted_profile() -> None:
@@ -392,8 +401,11 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--crds-only", "--namespace", "a"], "give one of them"),
         (["--crds-only", "--cert-manager"], "--cert-manager: says nothing about what --crds-only prints"),
         (["--namespace", "a", "--service-monitor"], "--service-monitor: says nothing about what --namespace prints"),
-        (["--workflows", "--release-role", "edit"], "--release-role, --workflows: is for what a gated namespace needs"),
-        (["--quota", "5"], "--quota: is for what a gated namespace needs"),
+        (
+            ["--workflows", "--release-role", "edit"],
+            "--release-role, --workflows: is for what a managed namespace needs",
+        ),
+        (["--quota", "5"], "--quota: is for what a managed namespace needs"),
         (["--namespace", "a", "--quota", "-1"], "--quota -1: a number of instances"),
         (["--namespace", "a", "--release-account", "A b"], "--release-account A b: not the name of a service account"),
         (["--image", ""], "--image is empty"),

@@ -102,7 +102,9 @@ def test_what_is_not_there_or_may_be_several_is_told_SEE_1() -> None:
     async def story(world: World) -> None:
         with pytest.raises(CommandError, match="there is no ApplicationInstance or Operation or Cluster nobody"):
             around(world, "nobody")
-        with pytest.raises(CommandError, match="sheep is no kind of the operator's"):
+        with pytest.raises(
+            CommandError, match=r"sheep is no kind of the operator's.* namespace sheep: dolly -n sheep$"
+        ):
             around(world, "sheep/dolly")
         await world.ready()
         ops = Operating(world)

@@ -17,7 +17,13 @@ import pytest
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    HELM_RELEASE,
+    NAMESPACE,
+    SERVICE_ACCOUNT,
+)
 from purekube.ports import KubeApi
 from tests.e2e.test_least_privilege import kubeconfig_of, write_credentials
 from tests.support.cluster_choice import real_cluster
@@ -171,6 +177,22 @@ def test_a_dry_run_tells_each_step_and_changes_nothing() -> None:
         assert f"would uninstall, by Flux, and delete 1 ApplicationInstance ({NS}/{NAME})" in ended.out
         assert world.running() != []
         assert len(installed.crds()) == 3
+
+    FACE.run(story)
+
+
+@without_real_flux
+def test_the_tool_that_would_create_everything_again_is_named_first() -> None:
+    labels = {"kustomize.toolkit.fluxcd.io/name": "operator", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
+    account = ObjectRef(SERVICE_ACCOUNT, OWN_NS, "vworkspace-operator")
+
+    async def story(world: World) -> None:
+        (installed,) = INSTALLED
+        assert "first: " not in (await installed.uninstall("--dry-run")).out
+        world.edit(account, {"metadata": {"labels": labels}})
+        said = (await installed.uninstall("--dry-run")).out
+        first = "first: suspend or remove the Kustomization flux-system/operator, which would create these again\n1. "
+        assert said.startswith(first)
 
     FACE.run(story)
 

@@ -136,8 +136,9 @@ helm install {NAME} oci://ghcr.io/OWNER/charts/{NAME} --version {VERSION} \\
   --namespace vworkspace-system --values my-values.yaml
 ```
 
-The chart of a release names its image by digest. The chart of this folder names none: it renders nothing before
-`image.repository` names a registry, and `image.digest` or `image.tag` an image in it.
+OWNER is the account on GitHub that published the release. The chart of a release names its image by digest. The chart
+of this folder names none: it renders nothing before `image.repository` names a registry, and `image.digest` or
+`image.tag` an image in it.
 
 There is one installation in a cluster; its names are fixed. The release goes into a namespace of its own. A first
 `my-values.yaml`:
@@ -173,7 +174,8 @@ The CRDs are templates and not in the folder `crds/`, because Helm never upgrade
   them over to Helm once, with `helm install --take-ownership`.
 * After `helm rollback` the CRDs are the older ones, which may drop fields that newer objects use. Apply the newer ones:
   `vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -`.
-* With Flux: a HelmRelease needs nothing more. With Argo CD: apply server-side.
+* With Flux: [docs/gitops.md](../../docs/gitops.md#with-the-helm-chart) has the HelmRelease. With Argo CD: apply
+  server-side.
 * The chart and the image have the same version. Read "Changed" in the [changelog](../../CHANGELOG.md) before.
 
 ## Uninstall

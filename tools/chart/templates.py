@@ -15,11 +15,9 @@ from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.chart_values import (
-    EXAMPLE_REGISTRY,
     NO_AUTHORITY,
     NO_CLUSTER_ID,
     NO_REGISTRY,
-    NO_SUCH_REGISTRY,
     NO_TAG,
     WITH_REGISTRY,
 )
@@ -27,7 +25,7 @@ from vworkspace_app.install.deployment import BOXES, flags, workload
 from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network, prometheus_rule
-from vworkspace_app.install.options import SHARD_LABEL, InstallOptions
+from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,7 +16,7 @@ from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
-from vworkspace_app.install.options import OptionScope
+from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, OptionScope
 from vworkspace_app.install.profiles import read_settings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
@@ -104,7 +105,7 @@ def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac
         other = "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"--crds-only and {other} print different things: give one of them", status=USAGE)
     if account and not (rbac_only and tenant):
-        message = "--account is for one account of a gated namespace: give --rbac-only and --namespace"
+        message = "--account is for one account of a managed namespace: give --rbac-only and --namespace"
         raise CommandError(message, status=USAGE)
     if options.user and not rbac_only:
         message = "--user is for --rbac-only: what is installed runs as its service account"
@@ -125,7 +126,7 @@ def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, ten
         other = "--crds-only" if crds_only else "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"{flags}: says nothing about what {other} prints", status=USAGE)
     if not tenant and (flags := given(OptionScope.NAMESPACE)):
-        raise CommandError(f"{flags}: is for what a gated namespace needs; give --namespace", status=USAGE)
+        raise CommandError(f"{flags}: is for what a managed namespace needs; give --namespace", status=USAGE)
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
@@ -178,7 +179,7 @@ def manifests(
     rbac_only: Annotated[
         bool,
         Parameter(
-            help="Only roles and bindings of the operator: its own, or those in Velero's or a gated namespace that "
+            help="Only roles and bindings of the operator: its own, or those in Velero's or a managed namespace that "
             "another option names. What runs stays as it is.",
             negative="",
         ),
@@ -190,7 +191,7 @@ def manifests(
     namespace: Annotated[
         list[str] | None,
         Parameter(
-            help="Only what this gated namespace needs: the operator's Role, and the accounts that releases and "
+            help="Only what this managed namespace needs: the operator's Role, and the accounts that releases and "
             "Operations run as; repeatable.",
             negative="",
             consume_multiple=False,
@@ -270,6 +271,8 @@ def manifests(
         others = crds_only or rbac_only or bool(namespace or account)
         print(render_values(values, options, output, others=others), end="")
         return
+    if re.search(EXAMPLE_REGISTRY, options.image):
+        print(f"warning: --image {options.image} {NO_SUCH_REGISTRY}", file=sys.stderr)
     text = render_manifests(
         options, output, crds_only=crds_only, rbac_only=rbac_only, namespaces=namespace or (), account=account
     )

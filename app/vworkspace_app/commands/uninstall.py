@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, assert_never
 
 import anyio
 import attrs
@@ -24,6 +24,7 @@ from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs.forgetting import Forgetting, Held
+from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.overview.replicas import is_held
 
 
@@ -98,6 +99,7 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
         print("nothing of the operator is installed here")
         _print_remaining_releases(options, inventory)
         return
+    _print_tool(inventory.installation)
     if not options.dry_run:
         _refuse_without_operator(options, inventory)
         _confirm(options, inventory)
@@ -105,6 +107,17 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
     _print_remaining_releases(options, left)
     _print_other_objects(options, inventory)
+
+
+def _print_tool(installation: Installation) -> None:
+    """Print the tool that would create everything again, which only its own users can stop."""
+    match installation.keeper:
+        case InstallTool.FLUX_KUSTOMIZATION | InstallTool.FLUX_HELM_RELEASE | InstallTool.ARGO_CD:
+            print(f"first: suspend or remove {installation.managed_by}, which would create these again")
+        case InstallTool.NOBODY | InstallTool.HELM:
+            pass
+        case _:
+            assert_never(installation.keeper)
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:

@@ -24,6 +24,8 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
     COMPONENT,
     DEFAULT_RESOURCES,
+    EXAMPLE_REGISTRY,
+    NO_SUCH_REGISTRY,
     SHARD_LABEL,
     InstallOptions,
     MountedBox,
@@ -243,7 +245,7 @@ class OperatorChartValues:
         "Where the container has them.", default=(), schema=_OBJECTS
     )
     proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
-    tenants: tuple[TenantValues, ...] = schema_field("Gated namespaces, and what each of them needs.", default=())
+    tenants: tuple[TenantValues, ...] = schema_field("Managed namespaces, and what each of them needs.", default=())
     release_account: str = _option("release_account", _OBJECT_NAME)
     velero_namespace: str = _option("velero_namespace", {"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63})
     tenant_roles: bool = _option("tenant_roles")
@@ -359,10 +361,7 @@ NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-
 
 WITH_REGISTRY: Final = "^([^/]*[.:][^/]*|localhost)/."
 """The pattern of an image with a registry, as the container runtime tells a registry from a folder of Docker Hub."""
-EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/"
-"""The pattern of an image in a registry under a name that RFC 2606 reserves."""
 NO_REGISTRY: Final = "needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name"
-NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
 NO_TAG: Final = "is needed, or image.digest: which image to run"
 
 

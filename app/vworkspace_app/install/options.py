@@ -40,6 +40,11 @@ RUNNER_ACCOUNT: Final = "operation-runner"
 """The component of the account that Jobs and Workflows of Operations run as."""
 
 
+EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/"
+"""The pattern of an image in a registry under a name that RFC 2606 reserves."""
+NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
+
+
 @attrs.frozen
 class MountedBox:
     """A box that the operator runs in addition to its own kinds: an existing ConfigMap, and the file in it."""
@@ -103,7 +108,7 @@ class InstallOptions:
 
     user: str = option("With --rbac-only: who runs the operator outside the cluster; else its service account.", "")
     release_account: str = option(
-        "The account of each gated namespace that Flux installs releases as.", "vworkspace-release"
+        "The account of each managed namespace that Flux installs releases as.", "vworkspace-release"
     )
     release_role: str = option(
         "With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed.",

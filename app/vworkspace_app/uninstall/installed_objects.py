@@ -24,6 +24,8 @@ from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import INSTANCE_LABELS
+from vworkspace_app.settings.loading import find_installation
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
 from vworkspace_core.install.access import named_by_releases
@@ -68,6 +70,7 @@ class Inventory:
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()
+    installation: Installation = PRINTED
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
@@ -146,6 +149,7 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         ),
         leases=await leases_of(api, None, NAME),
         releases=await all_of(api, HELM_RELEASE),
+        installation=await find_installation(api, system_namespace, agent=True),
     )
 
 

@@ -35,7 +35,9 @@ def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[
         return tuple(dict.fromkeys((APPLICATION_INSTANCE, OPERATION, CLUSTER, *others.values()))), name
     words = {**others, **_WORDS}
     if word.lower() not in words:
-        raise CommandError(f"{word} is no kind of the operator's: give {', '.join(sorted(words))}", status=USAGE)
+        kinds = ", ".join(sorted(words))
+        elsewhere = f"of an object in namespace {word}: {bare} -n {word}"
+        raise CommandError(f"{word} is no kind of the operator's: give {kinds}; {elsewhere}", status=USAGE)
     return (words[word.lower()],), bare
 
 

@@ -32,7 +32,7 @@ WIDTHS: Final = (80, 120)
 _LOOKS: Final = ("check", "status")
 """Commands of ours that fold to the screen, and change nothing: they are asked once for each."""
 _EXAMPLES: Final = HERE.parents[2] / "examples"
-CHARTS: Final = "oci://registry.example.com/podinfo/charts"
+CHARTS: Final = "oci://ghcr.io/stefanprodan/charts"
 """The address in the example."""
 _STALLED: Final = "[Job/org-myteam/podinfo-hook status: 'Failed']"
 _FAILURE: Final = f"post-upgrade hooks failed: failed early due to stalled resources: {_STALLED}"
@@ -45,7 +45,7 @@ $ vworkspace-operator check --pre
 # Then install it: the definitions first, the operator next.
 $ vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
 $ vworkspace-operator manifests --no-agent --cluster-id cluster-prod-1 \\
-    --image registry.example.com/vworkspace-operator:1 | kubectl apply --server-side -f -
+    --image ghcr.io/myteam/vworkspace-operator:1 | kubectl apply --server-side -f -
 ~ 30s
 # A namespace is opened to it by a label, and gets the rights that are needed there.
 $ kubectl apply -f examples/namespace.yaml
