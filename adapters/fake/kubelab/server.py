@@ -213,7 +213,10 @@ class ApiServer:
         options: DeleteOptions = PLAIN_DELETE,
         caller: Caller = ADMIN,
     ) -> ObjectPage:
-        """Delete every object that the selectors match."""
+        """Delete every object of a collection that `selector` matches (by default all); return them as they were.
+
+        Each object is deleted as by `delete`: one with finalizers stays, marked with a deletionTimestamp.
+        """
         how = WriteOptions(dry_run=options.dry_run)
 
         def act() -> ObjectPage:

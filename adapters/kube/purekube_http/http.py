@@ -75,7 +75,11 @@ class HttpTransport:
         return await accepted(request, await dispatch(self._requests, request, url=url))
 
     async def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
-        """Yield the events of one watch stream, with bookmarks, until the server ends it."""
+        """Yield the events of one watch stream, bookmarks included, until the server ends it.
+
+        Raises Expired if the server no longer has the requested resourceVersion (410), Unavailable if the connection
+        breaks or a line is no valid event, and another OperatorError if the server refuses the watch.
+        """
         seconds = float(request.params["timeoutSeconds"] or 0)
         response = await self._opened(request, seconds + self._watch_grace)
         try:

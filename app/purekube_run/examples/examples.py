@@ -52,7 +52,10 @@ class Examples:
     _left: int = attrs.field(default=_MOST_VALUES, init=False)
 
     def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
-        """Return a whole object without a status. Raises NoExample."""
+        """Return an example of `kind` with this metadata and no status. Its other fields are drawn.
+
+        Raises NoExample if the schema's rules refuse every try.
+        """
         head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": dict(metadata)}
         drawn: Manifest = self._accepted(self.schema, lambda: {**head, **self._body()})
         return drawn

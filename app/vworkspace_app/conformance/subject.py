@@ -35,7 +35,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 
 
 class Account(Protocol):
-    """A cluster with its token."""
+    """A cluster that the control plane knows, with the token by which the cluster's agent authenticates."""
 
     @property
     def cluster_id(self) -> str:

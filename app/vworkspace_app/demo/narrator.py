@@ -123,7 +123,7 @@ class StoryWorld(Protocol):
 
     @property
     def spectator(self) -> Spectator:
-        """The spectator that watches it."""
+        """The recorder of changes to objects of this world, with which a story waits for what it announces."""
         ...
 
     @property

@@ -45,8 +45,9 @@ class _View:
 
 
 class Followers:
-    """The browsers that follow changes of one site. Use it on the event loop of the site; changes may come from any
-    thread.
+    """The browsers that have the page open and are sent its changes.
+
+    Call the methods on the event loop that serves the page. The source may report changes from any thread.
     """
 
     def __init__(self, source: ScreenSource, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:

@@ -39,9 +39,10 @@ class Forgetting:
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """Remove the finalizers from the objects, and return how many objects there were.
+        """Remove `held.finalizers` from every object of `held.kind` that has one of them; return the number of objects.
 
-        Raises OperatorError. A second run continues with the remaining ones.
+        A dry run returns the same number. Raises OperatorError if a request fails: the objects before it are free by
+        then, and a second run continues with the others.
         """
         refs = [ref async for ref in self._objects(held)]
         for ref in refs:

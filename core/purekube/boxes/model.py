@@ -50,7 +50,7 @@ class ApplyMode(StrEnum):
 
 
 class DependencyUntil(StrEnum):
-    """The state of a dependency that is waited for."""
+    """The state that a dependency must reach before the resource that names it is written."""
 
     APPLIED = "Applied"
     OBSERVED = "Observed"

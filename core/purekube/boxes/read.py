@@ -57,7 +57,10 @@ class Findings:
         _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
 
     def place(self, path: str, offset: int | None = None) -> Place:
-        """Return the place in the file of the field at `path`."""
+        """Return the place in the file of the field at `path`, or of the character at `offset` in the field's text.
+
+        For a field that the file does not have, return the place of the nearest field around it.
+        """
         return self._places.at(path, offset)
 
     def syntax(self, path: str, error: CelSyntaxError, source: str, begin: int | None) -> None:

@@ -84,7 +84,7 @@ class Resources:
 
     @property
     def expressions(self) -> ExpressionCompiler:
-        """The compiler for expressions in these resources."""
+        """The compiler for the CEL expressions of these resources, in templates and elsewhere."""
         return self.templates.expressions
 
     @property

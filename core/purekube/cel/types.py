@@ -33,7 +33,7 @@ class CelType:
 
     @property
     def key(self) -> "CelType":
-        """The type of map keys."""
+        """The type of a map's keys. It is `string` for an object with fields, and `dyn` for any other type."""
         return self.parameters[0] if self.name == "map" and self.parameters else STRING if self.fields else DYN
 
     def fits(self, other: "CelType") -> bool:

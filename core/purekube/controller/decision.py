@@ -73,7 +73,10 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 
 
 def requeue_for(error: OperatorError | None) -> Requeue:
-    """Return the requeue for an error of the port. An error that only a change of the object can fix is not retried."""
+    """Return the requeue after a request that failed with `error`.
+
+    It is `Requeue.NO` for None, and for an error that trying again cannot fix.
+    """
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
             return Requeue.NO

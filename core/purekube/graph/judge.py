@@ -44,7 +44,10 @@ _MOST_NAMES = 3
 
 @attrs.define
 class NodeEvaluation:
-    """A walk over the nodes that collects the observation of each, and the writes that follow."""
+    """The results of judging a graph's nodes, one after another by `judge`.
+
+    They are the observations of each node, and the writes that bring its objects to the desired state.
+    """
 
     graph: Graph
     owner: Owner

@@ -57,7 +57,10 @@ def converted_object(manifest: Any, api_version: str, converters: Iterable[Conve
 
 
 def converted_all(request: ConversionRequest, objects: Sequence[Manifest]) -> dict[str, Any]:
-    """Return the answer with every object in the requested version, in the order of the request."""
+    """Return the ConversionReview that answers `request` with success.
+
+    `objects` are those of the request, converted already and in the same order.
+    """
     return _answer(request, {"status": "Success"}, list(objects))
 
 

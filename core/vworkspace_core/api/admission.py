@@ -135,9 +135,10 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return the problems of an object as the API server stores it, without unknown fields.
+    """Return the problems of an object; none for a kind that is not ours.
 
-    The webhook and the reconciler refuse the same objects. With `old` the rules on immutable fields are checked too.
+    Unknown fields are no problem here, because the API server prunes them before it stores the object. The webhook and
+    the reconciler refuse the same objects. With `old` the rules on immutable fields are checked too.
     """
     cls = class_of(manifest)
     if cls is None:

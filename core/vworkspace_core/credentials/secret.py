@@ -122,7 +122,10 @@ def credentials_of(secret: Manifest) -> Credentials:
 
 
 def stored_credential(secret: Manifest) -> StoredCredential:
-    """Read from `secret` the part that rotations use. Never raises."""
+    """Return the tokens, their times and the rotation requests that `secret` records.
+
+    Never raises: what is absent or malformed is empty, and a time is None.
+    """
     annotations = metadata(secret).get("annotations") or {}
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),

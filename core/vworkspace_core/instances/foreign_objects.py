@@ -68,9 +68,10 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """Return a backup, snapshot or snapshot class reduced for the cache, unless a label marks it as an Operation's.
+    """Return a backup, snapshot or snapshot class reduced for the cache.
 
-    Of other objects only existence and changes matter: an Operation may wait for one, and reads it live.
+    One that an Operation's label marks loses only its managedFields. Any other is reduced to its identity, owners and
+    our own labels: an Operation may wait until it exists or changes, and then reads it from the API server.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (

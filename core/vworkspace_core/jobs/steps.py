@@ -31,7 +31,10 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
 
 
 def waiting_body(message: str, now: datetime) -> dict[str, Any]:
-    """Return the status of a job that cannot be applied yet."""
+    """Return the body of the status report for a job that cannot be applied yet: phase Pending, `message` says why.
+
+    `now` becomes the report's timestamp, so it is a time by the control plane's clock.
+    """
     return {"phase": "Pending", "conditions": [], "message": shown(message), "timestamp": format_time(now)}
 
 

@@ -214,7 +214,10 @@ class HelmRequest:
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
-        """Replace Helm's storage of this release."""
+        """Yield the request that makes `releases` the only revisions of this release in Helm's storage.
+
+        Stored revisions that are not in `releases` are removed.
+        """
         yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
 
 

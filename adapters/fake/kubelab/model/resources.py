@@ -55,7 +55,7 @@ class ServedResource:
 
     @property
     def core_kind(self) -> Kind:
-        """The kind as the core names it."""
+        """The kind as a client names it: a `Kind` of purekube, for this version."""
         return self.definition.kind
 
     @property

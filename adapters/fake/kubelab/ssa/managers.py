@@ -31,7 +31,10 @@ class ManagedFieldsError(ValueError):
 
 @attrs.frozen(order=True)
 class ManagerKey:
-    """The identity of an entry. `api_version` is empty for appliers (S-63)."""
+    """The identity of an entry of `metadata.managedFields`.
+
+    `api_version` is empty for server-side apply: a manager has one such entry for all versions (S-63).
+    """
 
     manager: str
     operation: ManagedFieldsOperation

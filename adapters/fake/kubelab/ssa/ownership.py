@@ -89,7 +89,10 @@ class Versioned(Protocol):
         """Return the schema of one of the served versions."""
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """Return an object in another served version. Raises UntypedError."""
+        """Return `manifest` converted to another served version.
+
+        Raises UntypedError if the result has fields that the schema of that version does not declare.
+        """
 
 
 @attrs.frozen

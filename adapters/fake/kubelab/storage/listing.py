@@ -149,9 +149,9 @@ def _read_token(text: str) -> tuple[int, ObjectKey]:
 
 
 def watch_version(options: ListOptions) -> int | None:
-    """Return the resourceVersion from which a watch starts; None to start with all objects.
+    """Return the resourceVersion from which a watch starts; None (no version, or 0) to start with all objects.
 
-    Raises 500 if malformed (W-02).
+    Raises ApiFailure with status 500 if the resourceVersion is no number, as kube-apiserver answers (W-02).
     """
     if not options.resource_version:
         return None

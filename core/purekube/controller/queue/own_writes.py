@@ -177,7 +177,10 @@ class OwnWrites(Generic[K]):
         self._deferred[key] = []
 
     def record(self, key: K, written: ObjectVersion) -> None:
-        """Record a write that the pass over the key made."""
+        """Record a write made while `key` is reconciled, whose watch event is then no change by another writer.
+
+        Nothing is recorded outside `begin` and `end`.
+        """
         if key in self._deferred:
             self._own.setdefault(key, set()).add(written)
 
