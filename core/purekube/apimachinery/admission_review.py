@@ -48,7 +48,7 @@ class AdmissionRequest:
 
 
 def read_review(body: Any) -> AdmissionRequest:
-    """Return the request of a review. Raises MalformedReview."""
+    """Return the request of a review. Raises MalformedReview if `body` is no AdmissionReview v1 with a request."""
     if not isinstance(body, Mapping):
         raise MalformedReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (_API_VERSION, _KIND):

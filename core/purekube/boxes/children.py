@@ -65,7 +65,10 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """Return a gate's path with `children.<kind>` replaced by the resource's id. Raises LookupError."""
+        """Return a gate's path with `children.<kind>` replaced by the resource's id.
+
+        Raises LookupError unless the path names one resource of the box.
+        """
         if not steps or steps[0] != ROOT:
             return list(steps)
         if len(steps) < 2 or not isinstance(steps[1], str):
@@ -90,7 +93,7 @@ def list_name(kind: str) -> str:
 def readable(source: str) -> str:
     """Replace `[*]` in an expression's text by an index that CEL accepts. The positions of other characters stay.
 
-    Raises CelSyntaxError.
+    Raises CelSyntaxError if the text has something that is no token.
     """
     if "*" not in source or ROOT not in source:
         return source

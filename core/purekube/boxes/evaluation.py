@@ -96,7 +96,7 @@ class Evaluation:
         return known[1]
 
     def evaluate(self, expression: BoxExpression, values: Mapping[str, Any]) -> Any:
-        """Return the value of an expression. Raises ExpressionFailure."""
+        """Return the value of an expression. Raises ExpressionFailure if its evaluation fails."""
         budget = self._budget()
         try:
             return expression.evaluate(values, budget)
@@ -104,7 +104,7 @@ class Evaluation:
             self._spent(budget)
 
     def render(self, template: Template, values: Mapping[str, Any]) -> Any:
-        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure."""
+        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure if one fails."""
         budget = self._budget()
         try:
             return template.render(values, budget)

@@ -44,14 +44,14 @@ class BoxExpression:
     """True if its value reveals data of a Secret: then the message of a failure is not repeated."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure."""
+        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure if that fails."""
         try:
             return self.program.evaluate(scope, budget)
         except CelError as error:
             raise self.failure(error) from error
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure."""
+        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure if that fails."""
         try:
             return self.program.evaluate_in(scope)
         except CelError as error:
@@ -62,7 +62,7 @@ class BoxExpression:
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
-        """Report whether the expression is true. Raises ExpressionFailure."""
+        """Report whether the expression is true. Raises ExpressionFailure if its evaluation fails."""
         return self.evaluate(scope, budget) is True
 
 
@@ -89,7 +89,7 @@ def _load_balancer(value: Any, key: str) -> str:
 
 
 def _get(value: Any, *path: Any) -> Any:
-    """Return the value at a path of keys and indices. Raises Missing."""
+    """Return the value at a path of keys and indices. Raises Missing if there is none."""
     for step in path:
         if isinstance(value, Mapping):
             value = look_up(value, step)

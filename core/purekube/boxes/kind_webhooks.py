@@ -160,7 +160,7 @@ def _conversion(version: CompiledVersion) -> Conversion:
 def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
     """Return a function that sets fields of an object; the other version's schema then prunes it.
 
-    Raises ExpressionFailure.
+    The function raises ExpressionFailure if an expression of a field fails.
     """
 
     def convert(manifest: Manifest) -> dict[str, Any]:

@@ -98,7 +98,10 @@ _POLICIES: Final = {
 
 @lru_cache(maxsize=256)
 def graph_of(box: Box) -> Graph:
-    """Return the dependency graph of a box: its externals, then its resources. Raises GraphError."""
+    """Return the dependency graph of a box: its externals, then its resources.
+
+    Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
+    """
     return Graph.of([*map(_external, box.externals), *(_resource(box, node) for node in box.nodes)])
 
 
@@ -106,7 +109,7 @@ def graph_of(box: Box) -> Graph:
 def drains_of(box: Box) -> Graph:
     """Return the graph of the resources that run before a deletion, each phase after the one before.
 
-    Raises GraphError.
+    Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
     """
     nodes: list[GraphNode] = []
     before: tuple[str, ...] = ()
@@ -130,7 +133,7 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
     """Return the namespace and name of an external's object; None if the name cannot be computed yet.
 
-    Raises ExpressionFailure.
+    Raises ExpressionFailure if an expression in the name or namespace fails.
     """
     names = variables(external.name.expressions)
     said = evaluation.render(external.name, evaluation.variables(Scope(), names))

@@ -130,7 +130,10 @@ class ExpressionCompiler:
         return expression
 
     def program(self, text: str, variables: Variables) -> Program:
-        """Compile an expression with these variables, without reporting errors. Raises CelSyntaxError."""
+        """Compile an expression with these variables, and add no error to the findings.
+
+        Raises CelSyntaxError if the expression is invalid.
+        """
         source = readable(text)
         tree = self.children.resolve(parse(source), source)
         types = self._types(tree, variables)

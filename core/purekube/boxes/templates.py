@@ -79,7 +79,7 @@ def whole_expression(text: str) -> TextPart | None:
 
 
 Render: TypeAlias = Callable[[dict[Any, Any]], Any]
-"""A function from a prepared scope to the rendered value, or `ABSENT`. Raises ExpressionFailure."""
+"""A function from a prepared scope to the rendered value, or `ABSENT`. It raises ExpressionFailure if that fails."""
 
 Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
 """A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
@@ -96,7 +96,7 @@ class Template:
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the template's value as JSON; `ABSENT` if the whole is an optional without value.
 
-        Raises ExpressionFailure.
+        Raises ExpressionFailure if an expression fails.
         """
         return self.run(prepared(scope, Budget() if budget is None else budget))
 
@@ -260,7 +260,10 @@ def _list(items: list[Render]) -> Render:
 
 
 def as_json(value: Any) -> Any:
-    """Return a CEL value as JSON: times, durations and bytes become texts. Raises EvaluationError."""
+    """Return a CEL value as JSON: times, durations and bytes become texts.
+
+    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is no text.
+    """
     match value:
         case None | bool() | str():
             return value

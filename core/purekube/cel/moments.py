@@ -83,7 +83,7 @@ def duration_text(value: Duration) -> str:
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name, or by its offset from UTC (`-09:30`). Raises EvaluationError."""
+    """Return a time zone by its name, or by its offset from UTC (`-09:30`). Raises EvaluationError if it is unknown."""
     match = _OFFSET.fullmatch(name)
     if match is not None and int(match[2]) < 24 and int(match[3]) < 60:
         distance = timedelta(hours=int(match[2]), minutes=int(match[3]))

@@ -34,7 +34,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def boolean(value: Any) -> bool:
-    """Return `value` if it is a bool. Raises EvaluationError."""
+    """Return `value` if it is a bool. Raises EvaluationError otherwise."""
     if value is True or value is False:
         return bool(value)
     raise no_overload()

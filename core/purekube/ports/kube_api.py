@@ -51,7 +51,7 @@ class KubeApi:
         """Read one object as it is now.
 
         With `resource_version` it may come from the server's cache, if that is at least as recent ("0": of any age).
-        Raises NotFound.
+        Raises NotFound if the object does not exist.
         """
         params = {"resourceVersion": resource_version} if resource_version else {}
         return await self.transport.send(self._about(KubeVerb.GET, ref, params, metadata_only=metadata_only))

@@ -257,7 +257,10 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[DesiredCond
 
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
-    """Build the graph of the nodes and of the externals that they wait for. Raises InvalidDesired."""
+    """Build the graph of the nodes and of the externals that they wait for.
+
+    Raises InvalidDesired if a node is invalid, or if the nodes do not form a graph.
+    """
     if wrong := next((node for node in nodes if not isinstance(node, Node)), None):
         raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
@@ -274,7 +277,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
 
 
 def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
-    """Refuse nodes in other namespaces: teardown would not look for them there. Raises InvalidDesired."""
+    """Raise InvalidDesired for a node in another namespace: teardown would not look for it there."""
     for node in nodes:
         namespace = metadata(node.manifest).get("namespace") or own
         if namespace != own:
@@ -333,7 +336,10 @@ def _when_condition(node: Node) -> Callable[[Scope], bool | Hold]:
 
 
 def _plain(node: Node, kind: Kind) -> dict[str, Any]:
-    """Return a JSON copy of the manifest, which the user's code cannot change later. Raises InvalidDesired."""
+    """Return a JSON copy of the manifest, which the user's code cannot change later.
+
+    Raises InvalidDesired if it is no JSON or has no name.
+    """
     try:
         manifest = msgspec.json.decode(canonical_json(node.manifest))
     except (TypeError, ValueError, RecursionError) as error:

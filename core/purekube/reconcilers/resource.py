@@ -273,7 +273,10 @@ def _check_columns(columns: Iterable[Column]) -> None:
 
 
 def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
-    """Return the class and all classes that its fields hold, annotations resolved to types. Raises SchemaTypeError."""
+    """Return the class and all classes that its fields hold, annotations resolved to types.
+
+    Raises SchemaTypeError if `cls` is no attrs class, or an annotation cannot be resolved.
+    """
     found: dict[type[Any], None] = {}
     left = [cls]
     while left:

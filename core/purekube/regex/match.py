@@ -202,5 +202,5 @@ def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> 
 
 @lru_cache(maxsize=256)
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises PatternError."""
+    """Compile a regular expression. Raises PatternError if it is invalid or too large."""
     return Pattern(text)

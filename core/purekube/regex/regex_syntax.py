@@ -90,7 +90,7 @@ _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
 def parse(text: str) -> Node:
-    """Return the tree of a pattern. Raises PatternError."""
+    """Return the tree of a regular expression. Raises PatternError if it is invalid or too long."""
     if len(text) > _LONGEST:
         raise PatternError(f"a pattern has at most {_LONGEST} characters", _LONGEST)
     parser = _Parser(text)

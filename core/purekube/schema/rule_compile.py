@@ -49,7 +49,10 @@ def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> Non
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
-    """Compile one rule for values of `self_type`. Raises CelSyntaxError."""
+    """Compile one rule for values of `self_type`, whose variables are converted first if `typed`.
+
+    Raises CelSyntaxError if an expression is invalid, or a field of the rule is.
+    """
     text = raw.get("rule")
     if not isinstance(text, str) or not text.strip():
         raise CelSyntaxError("rule is required")

@@ -86,7 +86,10 @@ class Converter:
         return attrs.evolve(self, spokes=spokes)
 
     def convert(self, manifest: Manifest, version: str) -> dict[str, Any]:
-        """Convert an object to another version, or return it if it has that version. Raises ConversionFailed."""
+        """Convert an object to another version, or return it if it has that version.
+
+        Raises ConversionFailed for another kind, an unknown version, or a user's function that fails.
+        """
         given = self._version_of(manifest)
         for name in (given, version):
             if name != self.hub and name not in self.spokes:

@@ -28,7 +28,7 @@ class ConversionRequest:
 
 
 def read_conversion_review(body: Any) -> ConversionRequest:
-    """Return the request in a ConversionReview. Raises MalformedConversionReview."""
+    """Return the request in a ConversionReview. Raises MalformedConversionReview if `body` has no valid one."""
     if not isinstance(body, Mapping):
         raise MalformedConversionReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (API_VERSION, KIND):
@@ -46,7 +46,10 @@ def read_conversion_review(body: Any) -> ConversionRequest:
 
 
 def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:
-    """Convert one object of a review. Raises ConversionFailed."""
+    """Convert one object of a review to `api_version` by the converter of its kind.
+
+    Raises ConversionFailed if none of `converters` is for its kind, or if that one fails.
+    """
     if not isinstance(manifest, Mapping):
         raise ConversionFailed({}, api_version, "is no JSON object")
     group, _, version = api_version.rpartition("/")
@@ -70,7 +73,10 @@ def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> di
 
 
 def answer_review(body: Any, converters: Iterable[Converter]) -> dict[str, Any]:
-    """Answer a review, converting each object separately. Raises MalformedConversionReview."""
+    """Return the ConversionReview that answers `body`: every object converted, or a failure if one cannot be.
+
+    Raises MalformedConversionReview if `body` has no valid request.
+    """
     request, known = read_conversion_review(body), tuple(converters)
     try:
         objects = [converted_object(manifest, request.api_version, known) for manifest in request.objects]

@@ -36,14 +36,14 @@ _NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
 def text_of(value: Any) -> str:
-    """Return `value` if it is a string. Raises EvaluationError."""
+    """Return `value` if it is a string. Raises EvaluationError otherwise."""
     if not isinstance(value, str):
         raise no_overload()
     return value
 
 
 def pattern_of(text: Any) -> Any:
-    """Compile a regular expression. Raises EvaluationError."""
+    """Compile a regular expression. Raises EvaluationError if `text` is no string or no valid expression."""
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:
