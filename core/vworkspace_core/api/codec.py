@@ -108,17 +108,17 @@ def _read(cls: type[T], manifest: Manifest) -> T:
 
 
 def read_application_instance(manifest: Manifest) -> ApplicationInstance:
-    """Read an ApplicationInstance as the API server sent it. Raises ValidationProblems."""
+    """Read an ApplicationInstance as the API server sent it. Raises ValidationProblems if it is malformed."""
     return _read(ApplicationInstance, manifest)
 
 
 def read_operation(manifest: Manifest) -> Operation:
-    """Read an Operation as the API server sent it. Raises ValidationProblems."""
+    """Read an Operation as the API server sent it. Raises ValidationProblems if it is malformed."""
     return _read(Operation, manifest)
 
 
 def read_cluster(manifest: Manifest) -> Cluster:
-    """Read a Cluster as the API server sent it. Raises ValidationProblems."""
+    """Read a Cluster as the API server sent it. Raises ValidationProblems if it is malformed."""
     return _read(Cluster, manifest)
 
 

@@ -50,12 +50,13 @@ class PayloadOpener(Protocol):
         ...
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
-        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid."""
+        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid otherwise."""
         ...
 
     def decrypt(self, sealed: str) -> Any:
-        """Return the JSON value in a JWE that is encrypted for us. Raises Invalid. No message quotes any of
-        the input.
+        """Return the JSON value in `sealed`, a JWE that is encrypted for us.
+
+        Raises Invalid if it cannot be decrypted or holds no JSON. The message quotes none of the input.
         """
         ...
 

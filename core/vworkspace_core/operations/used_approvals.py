@@ -55,7 +55,10 @@ class UsedApprovals:
         return entry[0] if entry is not None else None
 
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
-        """Return the ledger with the approval added, without those that expired long ago. Raises UsedApprovalsFull."""
+        """Return the ledger with the approval added, without those that expired more than a day before `now`.
+
+        Raises UsedApprovalsFull if that would be more than `MOST_SPENT`.
+        """
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
         }

@@ -45,7 +45,10 @@ def role_of(secret: Manifest) -> str:
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
-    """Return the single value of a Secret of the job store. Raises ValueError."""
+    """Return the bytes that a Secret of the job store holds under `role`.
+
+    Raises ValueError if there are none, or if they are no base64.
+    """
     text = get_path(secret, "data", role)
     if not isinstance(text, str):
         raise ValueError(f"it has no data.{role}")
@@ -53,7 +56,10 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version of the operator wrote the value; None otherwise. Raises ValueError."""
+    """Return a message if a later version of the operator wrote the value; None if this one can read it.
+
+    Raises ValueError if the value does not say its format, or names an unknown one.
+    """
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
         return f"it has format {format_number}, this version reads {FORMAT}"
