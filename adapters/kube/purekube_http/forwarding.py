@@ -47,7 +47,7 @@ class ForwardedAnswer:
             raise NoAnswer(type(error).__name__) from error
 
     async def body(self) -> bytes:
-        """Return the whole body. Raises NoAnswer."""
+        """Return the whole body. Raises NoAnswer if it is interrupted."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     def close(self) -> None:
@@ -70,7 +70,10 @@ class Forwarder:
         )
 
     async def open(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
-        """Send a request; `headers` have names in lower case. Raises NoAnswer."""
+        """Send a request and return its answer, whose body is still to be read; close it afterwards.
+
+        Only a few of `headers`, which have names in lower case, are sent on. Raises NoAnswer if no answer comes.
+        """
         try:
             response = await self._pool.send(
                 method,

@@ -17,7 +17,7 @@ class LineSplitter:
         self._pending = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that `chunk` completes. Raises LineTooLong."""
+        """Return the lines that `chunk` completes. Raises LineTooLong if the unfinished one exceeds the limit."""
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
             self._keep(chunk)
