@@ -57,7 +57,10 @@ def read_marked(path: str) -> list[MarkedDocument]:
 
 
 def documents_of(path: str, text: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a text; `path` is the file named in its places. Raises UnreadableFile."""
+    """Return every non-empty document of a text; `path` is the file named in its places.
+
+    Raises UnreadableFile if the text is no valid YAML or exceeds a limit.
+    """
     if len(text) > LARGEST:
         raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
     try:

@@ -214,9 +214,10 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs in files and folders; with `words`, only of kinds that these words name. Raises CommandError.
+    """Yield the CRDs in files and folders; with `words`, only of kinds that these words name.
 
-    A folder may hold those of a whole cluster: kinds that no box mentions are not parsed.
+    A folder may hold those of a whole cluster: kinds that no box mentions are not parsed. Raises CommandError for a
+    path that does not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

@@ -35,7 +35,7 @@ async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) ->
     """Take part in the leader election while the block runs, and release the Lease afterwards.
 
     If the block fails or is cancelled, its writes may still be in flight, so the Lease is left to expire. Raises
-    LeaseLost.
+    LeaseLost if the Lease is lost while the block runs.
     """
     fence, policy = Fence(machine.monotonic), candidacy.policy
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:

@@ -130,7 +130,7 @@ class Elector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Wait to become the leader and lead until `release` is called. Raises LeaseLost."""
+        """Wait to become the leader, and lead until `release` is called. Raises LeaseLost if the Lease is lost."""
         command = self._step(TimerFired())
         while not isinstance(command, End):
             command = self._step(await self._execute(command))

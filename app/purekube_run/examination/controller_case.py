@@ -70,7 +70,11 @@ class ControllerCase(Case):
         return made
 
     async def managed(self) -> Manifest:
-        """Create the sample and wait until the controller has done something and come to rest. Raises NotTried."""
+        """Create the sample, wait until the controller has written and come to rest, and return the object.
+
+        Raises NotTried if the controller writes nothing in time or the object is gone, and Broken if the controller
+        does not come to rest.
+        """
         await self.create()
         await self.worked()
         await self.settled()
@@ -93,7 +97,7 @@ class ControllerCase(Case):
         return look
 
     async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
-        """Wait for a write of the controller. Raises Broken."""
+        """Wait for a write of the controller after `since`. Raises Broken with `what` if none comes in time."""
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -158,7 +162,7 @@ class ControllerCase(Case):
         await self.required(f"the end of {ref}", look)
 
     async def removed(self) -> None:
-        """Delete the object and wait until it is gone. Raises Broken."""
+        """Delete the object and wait until it is gone. Raises Broken if it stays."""
         await self.delete(self.ref)
         await self.gone(self.ref, "the end of the deleted object")
 

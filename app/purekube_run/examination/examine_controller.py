@@ -71,7 +71,10 @@ async def examine_controller_with(
 
 
 async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
-    """Return the kinds of manifests by apiVersion and kind, and whether each has a status. Raises CommandError."""
+    """Return the kinds of manifests by apiVersion and kind, and whether each has a status.
+
+    Raises CommandError if the API server does not serve one of them.
+    """
     found = {}
     for version, name in {(str(each.get("apiVersion")), str(each.get("kind"))) for each in manifests}:
         resources = await _resources(forwarder, version)

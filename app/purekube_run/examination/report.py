@@ -64,7 +64,7 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
 
 
 def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Mapping[str, Any], name: str) -> None:
-    """Write a report into each file: JUnit for `.xml`, else JSON. Raises CommandError."""
+    """Write a report into each file: JUnit for `.xml`, else JSON. Raises CommandError if a file cannot be written."""
     for file in files:
         text = as_junit(findings, name) if file.suffix == ".xml" else as_json(findings, about)
         try:

@@ -61,7 +61,10 @@ class Examples:
         return drawn
 
     def spec_of(self) -> Any:
-        """Return the `spec` of an object; an empty one if the schema has none. Raises NoExample."""
+        """Return an example of `spec`; an empty one if the schema has none.
+
+        Raises NoExample if the schema's rules refuse every try.
+        """
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
@@ -76,7 +79,10 @@ class Examples:
         return new
 
     def value(self, node: Schema | None = None) -> Any:
-        """Return a value for a node of the schema, by default for the whole schema. Raises NoExample."""
+        """Return a value for a node of the schema, by default for the whole schema.
+
+        Raises NoExample if the node's rules refuse every try.
+        """
         self._left = _MOST_VALUES
         return self._value(self.schema if node is None else node, (), 0)
 
@@ -106,7 +112,7 @@ class Examples:
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Return the first drawing without a validation error at the node. Raises NoExample."""
+        """Return the first drawing without a validation error at the node. Raises NoExample if every try has one."""
         choose, refused = self.choose, ""
         try:
             for number in range(_TRIES):

@@ -112,7 +112,10 @@ def _shown(path: str) -> str:
 
 
 def _check_limits(text: str, most: int | None) -> None:
-    """Refuse texts that must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
+    """Raise MarkedYAMLError for a text that must not be built.
+
+    Such a text has aliases, deep nesting, huge numbers, or more than `most` values.
+    """
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
@@ -169,7 +172,10 @@ def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file, or of standard input for `-`. Raises CommandError."""
+    """Return the text of a file, or of standard input for `-`.
+
+    Raises CommandError if it cannot be read or is not UTF-8.
+    """
     try:
         data = sys.stdin.buffer.read() if path in STDIN else Path(path).read_bytes()
         return data.decode("utf-8-sig")

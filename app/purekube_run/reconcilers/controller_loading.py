@@ -98,7 +98,7 @@ def controllers_in(name: str) -> tuple[str, ...]:
     """Return the names of all controllers in a module.
 
     If `name` is an installed entry point or an attribute, return only `name`. A class is left out if the module has an
-    instance of it. Raises CommandError.
+    instance of it. Raises CommandError if the module cannot be imported or has no controller.
     """
     if ":" in name or any(entry.name == name for entry in installed()):
         return (name,)

@@ -45,7 +45,10 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
 
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
-    """Return an object that the API server admits, which also checks CEL rules. Raises CommandError."""
+    """Return an object that the API server admits, which also checks CEL rules.
+
+    Raises CommandError if it refuses every try.
+    """
     examples = Examples(schema_of(box, {}), Seeded(random))
     cluster, refused = MemoryCluster(lambda: START, **simulated_for(box)), ""
     install_box(cluster, box, definitions)

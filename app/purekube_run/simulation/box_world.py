@@ -191,11 +191,17 @@ class BoxWorld(World):
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)
 
     def reconcile(self, ref: ObjectRef) -> None:
-        """Request a pass, and run everything that is due at this moment. Raises WorldHotLoop."""
+        """Request a reconcile of the parent `ref`, and run everything that is due at this moment.
+
+        Raises WorldHotLoop if work goes on for ever at this moment.
+        """
         if self._replica.manager is not None:
             self._replica.manager.enqueue(composite_of(self.box).controller, ref)
         self.run(0)
 
     def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until nothing is left to do, or `within` seconds have passed. Raises WorldHotLoop."""
+        """Let time pass until nothing is left to do, or `within` seconds have passed.
+
+        Raises WorldHotLoop if work goes on for ever at one moment.
+        """
         self.until(lambda: self._replica.is_at_rest and self.controllers.next_work() is None, within)

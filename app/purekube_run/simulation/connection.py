@@ -198,7 +198,7 @@ class Link:
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
-        """Wait out a partition for as long as a client waits. Raises Unavailable."""
+        """Wait out a partition for as long as a client waits. Raises Unavailable if it lasts longer."""
         if (left := self.cut_until - self.now()) > 0:
             await asyncio.sleep(min(left, _GIVES_UP))
             self.must_live()

@@ -36,7 +36,7 @@ def plain(text: str) -> str:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Return the content of a file of at most `most` bytes. Raises BadFile."""
+    """Return the content of a file. Raises BadFile if it cannot be read or has more than `most` bytes."""
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)

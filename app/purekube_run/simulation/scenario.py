@@ -101,7 +101,7 @@ def _step(place: str, raw: Any) -> ScenarioStep:
 
 
 def seconds_of(text: Any, place: str = "") -> float:
-    """Return the seconds of `90s`, `2m`, `1h`. Raises CommandError."""
+    """Return the seconds of a duration: `90s`, `2m`, `1h`. Raises CommandError, with `place`, for any other value."""
     unit = next((unit for unit in _UNITS if isinstance(text, str) and text.removesuffix(unit).isdecimal()), "")
     if not unit:
         raise CommandError(f"{place}: {text!r} is no duration such as 90s, 2m or 1h")
@@ -169,7 +169,7 @@ class _Play:
             self._create(manifest)
 
     def step(self, step: ScenarioStep) -> None:
-        """Perform or check one step. Raises Unexpected."""
+        """Perform or check one step. Raises Unexpected if its expectation does not hold."""
         match step.verb:
             case "until":
                 self._until(step)

@@ -52,12 +52,18 @@ def script_text(
 
 
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the run that a file describes, if it has only these acts and faults. Raises BadFile."""
+    """Return the run that a file describes.
+
+    Raises BadFile if the file cannot be read or is malformed, or has other acts or faults than these.
+    """
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
 
 def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the run in the content of a file; `path` is for messages. Raises BadFile."""
+    """Return the run in the content of a file; `path` is for messages.
+
+    Raises BadFile if the content is malformed, or has other acts than `deeds` or other faults than `faults`.
+    """
     data = decoded(path, raw)
     if not isinstance(data, dict):
         raise BadFile(path, "$: is no saved run: it is no JSON object")

@@ -156,7 +156,7 @@ class _Tried:
         return {ref: live for ref, live in found.items() if live is not None}
 
     def go_on(self, seconds: float) -> None:
-        """Let time pass. Raises BrokenLaw."""
+        """Let time pass. Raises BrokenLaw if the world does not come to rest."""
         try:
             self.world.run(seconds)
         except WorldHotLoop as error:

@@ -161,13 +161,16 @@ class World(MemoryCluster):
         return self.loop.time()
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass. Raises WorldHotLoop."""
+        """Let virtual time pass.
+
+        Raises WorldHotLoop if work goes on for ever at one moment, and the error that ended a process.
+        """
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
         """Let time pass until `holds`, looked at when all are at rest; return whether it did within so many seconds.
 
-        Raises WorldHotLoop, and what ended a process.
+        Raises WorldHotLoop if work goes on for ever at one moment, and the error that ended a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")

@@ -52,7 +52,10 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Return the converters of kinds with several versions, after testing each by round trips. Raises CommandError."""
+    """Return the converters of kinds with several versions, after testing each by round trips.
+
+    Raises CommandError if a round trip fails or changes an object.
+    """
     converters = []
     for kind in kinds:
         if kind.converter is None:
