@@ -87,7 +87,7 @@ class StatusCause:
 
 
 class OperatorError(Exception):
-    """The base of every error that a port raises. `message` is safe to show: adapters put no secret in it.
+    """The base of every error of a request to another system. `message` is safe to show: it has no secret in it.
 
     `request_id` is the other side's id of the request, if it gave one, for a search in its log.
     """

@@ -100,7 +100,7 @@ class OwnerReference:
 
 @attrs.frozen
 class ObjectMeta:
-    """The part of metadata that the core reads. Times are RFC 3339 text as the server sent them."""
+    """The part of metadata that reconcilers read. Times are RFC 3339 text as the server sent them."""
 
     name: str
     namespace: str = ""

@@ -59,7 +59,7 @@ class Graph:
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
         """Build the graph of `nodes`. Nodes are independent unless an edge connects them.
 
-        Raises DuplicateNode, UnknownNode or Cycle.
+        Raises DuplicateNode for an id that is used twice, UnknownNode for an edge to no node, and Cycle.
         """
         by_id: dict[str, GraphNode] = {}
         for node in nodes:

@@ -35,7 +35,7 @@ class Hooks:
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
         """Make hooks of `nodes`. Each is created once; the owner's status records that it has run.
 
-        Raises the errors of `Graph.of`.
+        Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
         """
         once = (
             attrs.evolve(node, policy=ApplyPolicy.ONCE) if node.policy is not ApplyPolicy.NEVER else node

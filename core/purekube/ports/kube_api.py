@@ -121,7 +121,10 @@ class KubeApi:
         )
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """POST the object. Raises AlreadyExists, Invalid, NotFound (namespace)."""
+        """Create the object by POST, and return it as the server stored it.
+
+        Raises AlreadyExists, Invalid if the server refuses the content, and NotFound if the namespace does not exist.
+        """
         ref = _target(manifest, kind)
         _need_namespace("create", ref)
         request = KubeRequest(
@@ -140,7 +143,11 @@ class KubeApi:
         return await self.transport.send(KubeRequest(KubeVerb.CREATE, kind, body=manifest, account=self._account))
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """PUT the object with its resourceVersion. Raises NotFound, Stale, Invalid."""
+        """Replace the object by PUT, and return it as the server stored it.
+
+        Raises NotFound if it does not exist, Stale if it has changed since the manifest's resourceVersion, and Invalid
+        if the server refuses the content.
+        """
         ref, params = _target(manifest, kind), _strict(field_manager)
         return await self.transport.send(self._about(KubeVerb.UPDATE, ref, params, body=manifest))
 
@@ -153,7 +160,12 @@ class KubeApi:
         force: bool = False,
         dry_run: bool = False,
     ) -> Manifest:
-        """Send a server-side apply. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
+        """Send a server-side apply, and return the resulting object; `dry_run` stores nothing.
+
+        Raises Conflict if other managers hold fields and `force` is False, Stale if the manifest's uid or
+        resourceVersion is not the object's, Invalid if the server refuses the content, and NotFound if the namespace
+        does not exist.
+        """
         params = _strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
         ref = _target(manifest, kind)
         return await self.transport.send(self._about(KubeVerb.APPLY, ref, params, body=manifest))
@@ -161,7 +173,10 @@ class KubeApi:
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """Send a server-side apply to `/status`. Raises NotFound, Conflict, Stale, Invalid."""
+        """Send a server-side apply to `/status`, and return the resulting object.
+
+        Raises NotFound if the object does not exist; otherwise the same errors as `apply`.
+        """
         params = _strict(field_manager, force="true" if force else None)
         ref = _target(manifest, kind)
         request = self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest)
@@ -170,9 +185,11 @@ class KubeApi:
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        """Send a JSON, merge or strategic patch. Raises NotFound, Stale, Invalid.
+        """Send a JSON, merge or strategic patch, and return the resulting object.
 
-        Field validation is not strict, because the rest of the object may belong to other writers.
+        Field validation is not strict, because the rest of the object may belong to other writers. Raises NotFound if
+        the object does not exist, Stale if it is not the one that the patch names by uid or resourceVersion, and
+        Invalid if the server refuses the patch.
         """
         params = {"fieldManager": field_manager}
         request = self._about(KubeVerb.PATCH, ref, params, subresource=subresource, body=patch, patch_type=patch_type)
@@ -186,9 +203,9 @@ class KubeApi:
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """DELETE with preconditions. Return the object if finalizers keep it, None if it is gone.
+        """Delete the object, and return it if finalizers keep it; None if it is gone.
 
-        Raises NotFound, Stale (a precondition does not hold).
+        Raises NotFound if it does not exist, and Stale if it has another uid or resourceVersion than these.
         """
         request = self._about(KubeVerb.DELETE, ref, body=_options(uid, resource_version, propagation))
         return left_of(await self.transport.send(request))
