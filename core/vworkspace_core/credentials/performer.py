@@ -37,7 +37,7 @@ class CredentialPerformer:
     names: bool = False
 
     async def perform(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
-        """Perform `effect` and return its answer. Errors of the ports are answers and are not raised."""
+        """Perform `effect` and return its answer. An OperatorError is returned in the answer, not raised."""
         match effect:
             case r.WriteSecret():
                 return r.EffectAnswered(effect.number, await self._write(effect))
@@ -99,7 +99,7 @@ def registration_body(token: str, cluster_id: str = "", display_name: str = "") 
 def issued_by(answer: Mapping[str, Any], cluster_id: str = "") -> r.Issued:
     """Return the credential in an answer to `register` or `rotate`.
 
-    Raises Unavailable or Invalid, which show no token.
+    Raises Unavailable if the answer is malformed, and Invalid if it is for another cluster. No message shows the token.
     """
     token, ends = answer.get("token"), answer.get("expiresAt")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):

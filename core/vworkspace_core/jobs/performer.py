@@ -45,8 +45,8 @@ class JobPerformer:
         self._rotate = rotate
 
     async def perform(self, effect: ClusterEffect) -> m.JobEvent:
-        """Perform `effect` and return the event of its outcome. Errors of the ports become events; others
-        are raised.
+        """Perform `effect` and return the event of its outcome. An OperatorError becomes an event, other
+        exceptions are raised.
         """
         try:
             return await self._perform(effect)

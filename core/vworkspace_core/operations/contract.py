@@ -127,7 +127,7 @@ class EngineStatus:
 
 @attrs.frozen
 class EngineObject:
-    """An object with its kind. Creating it once starts the engine's run."""
+    """An object of an engine, with its kind: a Backup, a Workflow, a Job. Creating it once starts the run."""
 
     kind: Kind
     manifest: Manifest

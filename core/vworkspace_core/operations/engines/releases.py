@@ -79,7 +79,7 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
     """Return the hooks of the release in `secret`, after verifying it against `recorded`, an entry of Flux's history.
 
     Test hooks are left out, even if they also serve other events, because Flux's checksum does not cover them. Raises
-    UnreadableRelease.
+    UnreadableRelease if the Secret cannot be decoded, or is not the one that Flux recorded.
     """
     try:
         release = msgspec.json.decode(_text_of(secret), type=_Release)
