@@ -55,7 +55,7 @@ class KubeApiClient(KubeApi):
     async def token_of(self, account: ObjectRef, seconds: int) -> str:
         """Return a new token of a service account, valid for `seconds` (TokenRequest).
 
-        Raises NotFound, Forbidden, Unavailable.
+        Raises NotFound if the account does not exist, and Forbidden without the right to create tokens.
         """
         body = {
             "apiVersion": _TOKEN_REQUEST.api_version,

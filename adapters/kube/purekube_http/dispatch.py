@@ -1,4 +1,4 @@
-"""Sending a request through a pool; each failure to get a response becomes an error of the core."""
+"""Sending a request through a pool; each failure to get a response becomes an OperatorError."""
 
 import aiohttp
 from lightkube.core.exceptions import ConfigError
@@ -18,7 +18,8 @@ async def dispatch(
 ) -> aiohttp.ClientResponse:
     """Send one request and return its response, whatever its status. `url` replaces the path of the resource.
 
-    Raises Unavailable, Invalid, Unauthorized.
+    Raises Invalid for a body that is no JSON, Unauthorized if there are no credentials to send, and Unavailable without
+    a response.
     """
     body = encoded(request)
     try:

@@ -85,7 +85,7 @@ class ServerResponse:
 
 
 def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
-    """Return the core's error for an answer that is not a success. Never raises."""
+    """Return the OperatorError for an answer that is not a success. Never raises."""
     said = f"{request}: {response.message}".rstrip()
     match response.code:
         case 401:
