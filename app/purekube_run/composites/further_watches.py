@@ -88,7 +88,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record the objects that a parent waits for after a pass."""
+        """Replace the objects for which a parent waits by `taken`, after it was reconciled."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)

@@ -85,7 +85,7 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose `rules` decide by a pure function.
 
-    `read` returns the object in its structured form, None to ignore it. `observe` may raise errors of the port.
+    `read` returns the object in its structured form, None to ignore it. `observe` may raise OperatorError.
     `is_under_way` decides from the object before the pass and the result whether work is in progress. If it stays so
     for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the cache does
     not hold, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
@@ -104,7 +104,7 @@ class DecisionReconciler(Generic[S, V]):
     is_backlogged: Callable[[], bool] = lambda: False
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass over the object: observe, decide, execute. Only live reads may raise errors of the port."""
+        """Run one pass over the object: observe, decide, execute. Only live reads may raise OperatorError."""
         if stored is None:
             self.net.forget(key)
             return await self.absent(key)

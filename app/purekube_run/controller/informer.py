@@ -49,8 +49,8 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an error of the core unchanged. Any other exception is a defect; it is wrapped in Permanent,
-    to be logged.
+    """Return an OperatorError unchanged. Any other exception is a defect; it is wrapped in Permanent, to be
+    logged.
     """
     if isinstance(error, OperatorError):
         return error

@@ -138,7 +138,7 @@ class InformerCounters:
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that the port must not raise, with its traceback only once until the fault ends."""
+        """Log an exception that a `KubeApi` must not raise, with its traceback only once until the fault ends."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 

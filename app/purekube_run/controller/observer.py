@@ -133,12 +133,12 @@ class ReconcileAttempt:
 
     @classmethod
     def failed(cls, error: OperatorError) -> "ReconcileAttempt":
-        """Return an attempt that raised an error of the core."""
+        """Return an attempt that raised an OperatorError."""
         return cls(ReconcileResult(error=error))
 
     @classmethod
     def crashed(cls, error: Exception) -> "ReconcileAttempt":
-        """Return an attempt that raised an exception other than the core's errors, which is a defect."""
+        """Return an attempt that raised another exception than an OperatorError, which is a defect."""
         return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
 
     @classmethod

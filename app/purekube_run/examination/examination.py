@@ -282,7 +282,7 @@ class Case:
         return None
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first result of `look` that counts as true. Raises Broken if the operator does not cause it."""
+        """Return the first result of `look` that counts as true. Raises Broken if there is none in time."""
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
             raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
@@ -290,7 +290,7 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first result of `look` that counts as true. Raises NotTried: the check itself needs it."""
+        """Return the first result of `look` that counts as true. Raises NotTried if there is none in time."""
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
         assert result is not None

@@ -114,7 +114,7 @@ class PendingEvents:
     # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """Record a write that a pass over the key made."""
+        """Record a write made while `key` is reconciled, so that its watch event counts as no change by others."""
         if Feature.ECHO in self.rules.features:
             self._own.setdefault(key, set()).add((ref, version))
 

@@ -73,7 +73,8 @@ def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
     """Store an object as it was observed elsewhere, with its uid, status and managers, as far as given.
 
-    An object with the box's label and without managers counts as applied by the box. Raises errors of the port.
+    An object with the box's label and without managers counts as applied by the box. Raises OperatorError
+    if the API server refuses it.
     """
     ref = cluster.ref(manifest)
     meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}

@@ -136,7 +136,7 @@ class MemoryCluster:
     # --- actions of users ---------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest, kind: Kind, manager: str = SOMEBODY) -> Manifest:
-        """Create an object as a user, and its namespace if that is missing. Raises errors of the port."""
+        """Create an object as a user, and its namespace if that is missing. Raises the errors of `KubeApi.create`."""
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.makes_namespaces:
             self.have_namespace(namespace)
@@ -149,15 +149,15 @@ class MemoryCluster:
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
-        """Change an object by a merge patch as a user. Raises errors of the port."""
+        """Change an object by a merge patch as a user. Raises the errors of `KubeApi.patch`."""
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
-        """Apply fields as a tool that takes over what others hold. Raises errors of the port."""
+        """Apply fields as a tool that takes over what others hold. Raises the errors of `KubeApi.apply`."""
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 
     def delete(self, ref: ObjectRef) -> None:
-        """Delete an object as a user. Raises errors of the port."""
+        """Delete an object as a user. Raises the errors of `KubeApi.delete`."""
         run_sync(self.admin.delete(ref))
 
     # --- time --------------------------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ class ExtensionWorkload:
         return str(ref)
 
     def _create(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
-        """Create an object that the API server admits. Raises errors of the port, and NoExample."""
+        """Create an object that the API server admits. Raises OperatorError for other refusals, and NoExample."""
         examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
         meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         for _ in range(_TRIES):

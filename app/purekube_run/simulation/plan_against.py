@@ -43,7 +43,7 @@ class PlanAgainst:
 
 
 async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], now: datetime) -> PlanAgainst:
-    """Plan the first pass of a box over every object of its kind. Raises what reads of the port raise."""
+    """Plan the first reconcile of every object of a box's kind. Raises OperatorError if a read fails."""
     definitions, composite = tuple(definitions), composite_of(box)
     plans: list[BoxPlan] = []
     unfit: list[tuple[str, str]] = []
