@@ -161,7 +161,7 @@ class Unauthorized(Forbidden):
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
-    """Return the first of several errors that shows a missing right."""
+    """Return the first of several errors that shows a missing right; None if none does."""
     return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 

@@ -282,7 +282,11 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
 
 
 def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
-    """Check and compile a box without raising. `crd` is the CRD of its own kind, None if it could not be read."""
+    """Check and compile a box. The result has the problems, and the box if there are none.
+
+    `crd` is the CRD of the box's own kind; None (it could not be read) is a problem. `places` finds the positions of
+    fields in the file.
+    """
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:
         findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")

@@ -146,7 +146,11 @@ class Reported:
 
 
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
-    """Evaluate the status fields and conditions that the box declares, after all nodes were evaluated."""
+    """Evaluate the status fields and conditions that the box declares, after all nodes were evaluated.
+
+    A field whose expression fails is left out. `faults` has the error, unless the expression reads a value that does
+    not exist yet.
+    """
     faults: list[str] = []
     fields: dict[str, Any] = {}
     for name, template in box.status_fields.items():

@@ -43,7 +43,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Collect those rules and fields of a box; empty if the CRD can apply all of them."""
+        """Return the rules and fields of `box` that its CRD cannot apply; empty if there are none."""
         plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
         environment = Environment({"self": plain, "oldSelf": plain})
         compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if not rule.in_crd)
@@ -122,7 +122,7 @@ class WebhookDuties:
 
     @classmethod
     def of(cls, box: Box) -> "WebhookDuties":
-        """Collect the reasons for a box; empty if it needs no webhook."""
+        """Return the reasons why `box` needs webhooks; empty if it needs none."""
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
             sum(not rule.in_crd for rule in box.rules),

@@ -124,7 +124,7 @@ def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -
 
 
 def ready(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Check whether the caches are complete and recent (`/readyz`)."""
+    """Check whether the caches are complete and recent (`/readyz`). `age` is the same as for `healthy`."""
     return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 
 

@@ -158,7 +158,7 @@ class LayeredTransport:
     watch_layer: WatchLayer | None = None
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Send a request through the layer."""
+        """Send a request through the layer, and return the answer."""
         if self.layer is None:
             return await self.inner.send(request)
         return await self.layer(request, self.inner.send)

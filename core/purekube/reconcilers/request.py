@@ -122,7 +122,7 @@ class Constant:
     seconds: float = 10.0
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """Return the constant number of seconds."""
+        """Return the constant number of seconds, whatever the arguments."""
         return self.seconds
 
 

@@ -211,7 +211,10 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Store one object from a live read in place of the held one, even if both have the same version."""
+        """Store one object from a live read in place of the held one, even if both have the same version.
+
+        Return the change of the cache; none if the two are equal.
+        """
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -221,7 +224,10 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def remove(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Remove an object whose last state is `manifest`. An object of that name with another uid stays."""
+        """Remove an object whose last state is `manifest`, and return the change of the cache.
+
+        An object of that name with another uid stays.
+        """
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -232,7 +238,10 @@ class ObjectStore:
         return self._changes(_Difference(name, entry, None))
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
-        """Remove an object that a live read did not find, unless the held one is newer than `resource_version`."""
+        """Remove an object that a live read did not find, and return the change of the cache.
+
+        An object that is newer than `resource_version` stays.
+        """
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
             return ()
