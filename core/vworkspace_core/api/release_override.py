@@ -114,7 +114,7 @@ def effective_override(
 ) -> ReleaseOverride | None:
     """Return the override in force: the recorded one with the requested one (`asked`) merged over it.
 
-    The effect of Operations in `withdrawn` is left out.
+    The effect of Operations in `withdrawn` is left out. Return None if no override is in force.
     """
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):

@@ -108,9 +108,9 @@ class ControlPlane(Protocol):
         ...
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token for a long-lived credential."""
+        """Exchange the one-time token in `body` for a long-lived credential, and return the answer that holds it."""
         ...
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential; the old one stays valid for a grace period."""
+        """Request a new credential, and return the answer that holds it. The old one stays valid for a grace period."""
         ...
