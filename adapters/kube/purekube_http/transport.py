@@ -106,7 +106,8 @@ class ConnectionPool:
     ) -> aiohttp.ClientResponse:
         """Send one request to `target` (path and query). After a 401 it is sent once more with a renewed credential.
 
-        The fence is checked before waiting for a connection, and again when bytes are to be sent.
+        For a request with a body, `before_write` is called before a connection is awaited, and again before the body
+        is sent. Its errors end the request.
         """
         if self._authorities is not None:
             self._authorities.refresh()
