@@ -121,7 +121,7 @@ class Audit:
     def begin(
         self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Call | None:
-        """Record a request; None for one that is about no resource (discovery, the version)."""
+        """Record a request and return the record; None for one that is about no resource (discovery, the version)."""
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
             return None
@@ -153,7 +153,7 @@ class Audit:
         return (call for call in self.calls[since:] if test(call))
 
     def first(self, test: Where, since: int = 0) -> Call | None:
-        """Return the first request after number `since` that passes the test."""
+        """Return the first request after number `since` that passes the test; None if there is none."""
         return next(self.where(test, since), None)
 
     async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:

@@ -240,12 +240,12 @@ class Case:
         self._namespaces.append(name)
 
     async def apply(self, manifest: Manifest, kind: Kind, manager: str = "gitops") -> ObjectRef:
-        """Apply an object as a GitOps tool does."""
+        """Apply an object as a GitOps tool does, with force; return its reference."""
         await self.api.apply(manifest, kind=kind, field_manager=manager, force=True)
         return ref_of(manifest, kind)
 
     async def edit(self, ref: ObjectRef, change: Any, subresource: str = "", manager: str = HUMAN) -> Manifest:
-        """Edit an object as a person does, by a merge patch."""
+        """Edit an object as a person does, by a merge patch; return the result."""
         return await self.api.patch(
             ref, change, patch_type=PatchType.MERGE, field_manager=manager, subresource=subresource
         )

@@ -143,7 +143,7 @@ class ControllerPasses:
         self.rules = self.pending_events.rules
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Take the next step for an object. Errors of the API server and of the controller are not raised."""
+        """Take the next step for an object. An error of the API server or of the controller is returned, not raised."""
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
         if key in self.pending_events.vanished:

@@ -206,7 +206,7 @@ class Link:
                 raise Unavailable("the API server does not answer", may_have_happened=False)
 
     def take(self, request: KubeRequest) -> Fault | None:
-        """Return the fault of a request, and use it up."""
+        """Return the fault that is due for a request, and use it up; None if the request is to succeed."""
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
                 continue

@@ -86,11 +86,11 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return when something is due next, if nothing changes until then."""
+        """Return when something is due next, if nothing changes until then; None if nothing is."""
         return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
 
     def next_work(self) -> datetime | None:
-        """Return when something is due next, not counting regular intervals."""
+        """Return when something is due next, not counting regular intervals; None if nothing is."""
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
     def _observe(self) -> bool:

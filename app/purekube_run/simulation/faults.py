@@ -40,7 +40,7 @@ class WatchFaults:
     """
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Let the event pass at once."""
+        """Let the event pass at once: return True."""
         return True
 
 
@@ -70,5 +70,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return the fault of an API server that does not answer at all."""
+    """Return the fault of an API server that does not answer any request."""
     return Fault(Unavailable("the API server does not answer"))

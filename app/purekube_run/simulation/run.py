@@ -92,7 +92,7 @@ class Simulation(Generic[W, L]):
     def perform(
         self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
     ) -> "SimulationOutcome":
-        """Run a script in a new world. `prepare` may add laws, or defects."""
+        """Run a script in a new world and return the outcome. `prepare` may add laws or defects before it starts."""
         with _without_collector():
             return self._perform(script, prepare)
 
