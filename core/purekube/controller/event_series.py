@@ -193,8 +193,9 @@ class EventSeries:
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Count an event towards its series, or start a new series. DROPPED means that the event will not
-        be written.
+        """Count an event towards its series, or start a new series; return what became of it.
+
+        DROPPED means that the event will not be written.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))

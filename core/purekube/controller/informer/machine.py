@@ -68,7 +68,10 @@ class InformerContext:
 
 
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
-    """Start a new list because of a fault: immediately if there was no recent fault, otherwise with backoff."""
+    """Return the step that starts a new list because of a fault.
+
+    It starts immediately if there was no recent fault, otherwise with backoff.
+    """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
         counted = attrs.evolve(doubted, failures=0, failed_at=moment.now)
@@ -79,7 +82,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """Start a new list immediately, and discard the pages of an unfinished one."""
+    """Return the step that starts a new list immediately, and discards the pages of an unfinished one."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -88,7 +91,7 @@ def relist_now(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Count a failure and wait before the present phase continues. `at_least` is the shortest wait in seconds."""
+    """Return the step that counts a failure and waits, at least `at_least` seconds, before the phase continues."""
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
     delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
@@ -115,12 +118,12 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Wait for `seconds`, then continue the present phase."""
+    """Return the step that waits for `seconds` and then continues the present phase."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Send the next request of the present phase."""
+    """Return the step that sends the next request of the present phase."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
