@@ -64,7 +64,10 @@ class Outbox:
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
-        """Add events. The oldest are dropped if there is no room. A heartbeat replaces the one before it."""
+        """Return the outbox with `events` added. The oldest are dropped if there is no room.
+
+        A heartbeat replaces the one before it.
+        """
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
         older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
         queued = (*older_events, *events)
@@ -76,7 +79,7 @@ class Outbox:
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
-        """Queue the next part of a snapshot that is sent in parts."""
+        """Return the outbox with the next part of a snapshot that is sent in parts."""
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:

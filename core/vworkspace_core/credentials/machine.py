@@ -185,7 +185,7 @@ def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialSt
 
 
 def on_token_accepted(state: CredentialState, token: str, now: datetime) -> CredentialStep:
-    """Record that the control plane accepted a request with `token`."""
+    """Return the step after the control plane accepted a request with `token`."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
@@ -203,7 +203,10 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Switch to the other token after the present one was rejected. If both were rejected, register again."""
+    """Return the step to the other token, if there is one, after the present one was rejected.
+
+    `locked_out` is set once no token is left to try: the operator registers again if it has a one-time token.
+    """
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
@@ -272,13 +275,16 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """Record in the Secret that a rotation for `requests` begins. This also proves that the Secret can be written."""
+    """Return the step that records in the Secret that a rotation for `requests` begins.
+
+    This also proves that the Secret can be written.
+    """
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
-    """Write the Secret without the old token and without the record of a begun rotation."""
+    """Return the step that writes the Secret without the old token and the record of a begun rotation."""
     writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
@@ -291,13 +297,13 @@ def write(state: CredentialState) -> CredentialStep:
 
 
 def ask(state: CredentialState) -> CredentialStep:
-    """Request a new token from the control plane."""
+    """Return the step that requests a new token from the control plane."""
     number, begun = _next_effect(state)
     return attrs.evolve(begun, stage=RotationStage.REQUESTING), (r.RequestRotation(number),)
 
 
 def register(state: CredentialState) -> CredentialStep:
-    """Request a first token from the control plane, using the one-time token."""
+    """Return the step that requests a first token from the control plane with the one-time token."""
     bootstrap = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)

@@ -59,7 +59,7 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """Wait after an accepted delete. The job succeeds when the object no longer exists."""
+    """Return the step that waits after an accepted delete. The job succeeds when the object no longer exists."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)

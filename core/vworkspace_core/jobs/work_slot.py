@@ -38,7 +38,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Give the job the work slot of its object, which only one job at a time has, and inspect the object."""
+    """Return the step that gives the job its object's work slot, which one job at a time has, and reads the object."""
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 
