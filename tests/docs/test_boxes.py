@@ -21,6 +21,8 @@ from purekube.boxes.when_conditions import AFTER, OPERATORS
 from purekube.composites.decisions import NO_ACCOUNT
 from purekube.composites.rights import HIDDEN
 from purekube.graph import GraphReason
+from purekube_run.simulation.scenario import ENDINGS, SERVERS
+from purekube_run.simulation.scenario_file import QUALIFIERS, STEPS
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from tests.support.boxes import CONDITIONS
@@ -199,6 +201,13 @@ def test_every_value_is_on_the_page(values: type[StrEnum]) -> None:
     assert [
         value for value in values if f"`{value}`" not in text and f"`{value}:" not in text and value != "delete"
     ] == []
+
+
+def test_every_word_of_a_scenario_is_on_the_page_and_none_beside() -> None:
+    faults = set(re.findall(r"\w+", section("Of a step").partition("| `fault` |")[2]))
+
+    assert words_of("Of a step") == {*STEPS, *QUALIFIERS}
+    assert {*ENDINGS, *SERVERS, "none"} <= faults
 
 
 def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> None:

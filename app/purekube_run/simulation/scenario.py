@@ -1,4 +1,4 @@
-"""Scenarios as data: given objects, and steps that change something or check an expectation."""
+"""Scenarios played: given objects, and steps that change something or check an expectation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -9,40 +9,16 @@ from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome,
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.boxes.box import Box
-from purekube.boxes.model import API_VERSION
+from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube_run.process.command_line import CommandError
-from purekube_run.process.yaml_documents import read_values
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.faults import away, calm
+from purekube_run.simulation.scenario_file import Scenario, ScenarioStep, seconds_of
 from purekube_run.simulation.world import WorldHotLoop
 
-KIND: Final = "BoxScenario"
-_LIMIT: Final = "10m"
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_ENDINGS: Final = {"fail": Ending.FAIL, "stall": Ending.STALL}
-_SERVERS: Final = {"away": away, "calm": calm}
-_STEPS: Final = ("until", "expect", "gone", "change", "create", "delete", "fault", "restart", "after")
-
-
-@attrs.frozen
-class ScenarioStep:
-    """One step: its action, and its place in the file."""
-
-    verb: str
-    value: Any
-    within: float
-    place: str
-
-
-@attrs.frozen
-class Scenario:
-    """A story of one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
-
-    name: str
-    place: str
-    given: tuple[Manifest, ...]
-    steps: tuple[ScenarioStep, ...]
+ENDINGS: Final = {"fail": Ending.FAIL, "stall": Ending.STALL}
+SERVERS: Final = {"away": away, "calm": calm}
 
 
 @attrs.frozen
@@ -63,49 +39,6 @@ OnMoment: TypeAlias = Callable[[BoxWorld, str, ObjectRef, tuple[str, ...]], None
 
 class Unexpected(Exception):
     """An expectation of a step that does not hold."""
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Return every scenario in the files. Raises CommandError with place and problem."""
-    return [_scenario(place, value) for path in paths for place, value in read_values(path)]
-
-
-def _scenario(place: str, raw: Any) -> Scenario:
-    if get_path(raw, "apiVersion") != API_VERSION or get_path(raw, "kind") != KIND:
-        raise CommandError(f"{place}: a scenario has apiVersion: {API_VERSION} and kind: {KIND}")
-    name, spec = get_path(raw, "metadata", "name"), get_path(raw, "spec")
-    if not isinstance(name, str) or not isinstance(spec, Mapping):
-        raise CommandError(f"{place}: metadata.name and spec are required")
-    given, steps = spec.get("given"), spec.get("steps")
-    if not isinstance(given, list) or not given or not all(isinstance(one, Mapping) for one in given):
-        raise CommandError(f"{place}: spec.given is a list of objects")
-    if not isinstance(steps, list) or not steps:
-        raise CommandError(f"{place}: spec.steps is a list of {', '.join(_STEPS)}")
-    if unknown := sorted(set(spec) - {"given", "steps"}):
-        raise CommandError(f"{place}: spec.{unknown[0]} is unknown to a scenario")
-    return Scenario(
-        name, place, tuple(given), tuple(_step(f"{place}: steps[{at}]", step) for at, step in enumerate(steps))
-    )
-
-
-def _step(place: str, raw: Any) -> ScenarioStep:
-    verbs = [verb for verb in _STEPS if isinstance(raw, Mapping) and verb in raw]
-    if len(verbs) != 1:
-        raise CommandError(f"{place}: must be exactly one of {', '.join(_STEPS)}")
-    if unknown := sorted(set(raw) - {verbs[0], "within"}):
-        raise CommandError(f"{place}.{unknown[0]}: is unknown to a step")
-    return ScenarioStep(verbs[0], raw[verbs[0]], seconds_of(raw.get("within", _LIMIT), place), place)
-
-
-def seconds_of(text: Any, place: str = "") -> float:
-    """Return the seconds of a duration: `90s`, `2m`, `1h`. Raises CommandError, with `place`, for any other value."""
-    unit = next((unit for unit in _UNITS if isinstance(text, str) and text.removesuffix(unit).isdecimal()), "")
-    if not unit:
-        raise CommandError(f"{place}: {text!r} is no duration such as 90s, 2m or 1h")
-    return int(text.removesuffix(unit)) * _UNITS[unit]
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -180,9 +113,23 @@ class _Play:
             case "fault":
                 self._fault(step)
             case verb:
-                for said in _listed(step.value):
-                    _ACTS[verb](self, step, said)
+                act = _Play._refused if step.refused else _ACTS[verb]
+                for manifest in step.objects:
+                    act(self, step, manifest)
                 self.world.run(0)
+
+    def _refused(self, step: ScenarioStep, manifest: Manifest) -> None:
+        """Check that the API server refuses a write, with a message that contains the step's text."""
+        ref = self.world.ref(manifest)
+        try:
+            _ACTS[step.verb](self, step, manifest)
+        except OperatorError as error:
+            if step.refused not in error.message:
+                raise Unexpected(f"{step.place}: {ref} is refused for another reason: {error.message}") from error
+            return
+        by_webhook = WebhookDuties.of(self.world.box).rules
+        hint = f" ({by_webhook} of the box's rules need the webhook, which is not called here)" if by_webhook else ""
+        raise Unexpected(f"{step.place}: {ref} is accepted: nothing refuses the {step.verb}{hint}")
 
     def _gone(self, step: ScenarioStep, manifest: Manifest) -> None:
         if self.world.get(self.world.ref(manifest)) is not None:
@@ -248,11 +195,11 @@ class _Play:
             case "none":
                 self.rules = []
                 self.world.set_faults(calm)
-            case {"server": str() as how} if how in _SERVERS:
-                self.world.set_faults(_SERVERS[how])
-            case {"of": str() as of, "pods": str() as how} if how in _ENDINGS:
+            case {"server": str() as how} if how in SERVERS:
+                self.world.set_faults(SERVERS[how])
+            case {"of": str() as of, "pods": str() as how} if how in ENDINGS:
                 kind, _, name = of.partition("/")
-                self.rules.append(DownstreamRule(DownstreamOutcome(_ENDINGS[how]), kind=kind, name=name or None))
+                self.rules.append(DownstreamRule(DownstreamOutcome(ENDINGS[how]), kind=kind, name=name or None))
             case _:
                 raise CommandError(
                     f"{step.place}: a fault is none, {{server: away}} or {{of: Kind/name, pods: fail|stall}}"
@@ -277,10 +224,6 @@ _ACTS: Final[Mapping[str, Act]] = {
     "create": _Play._made,
     "delete": _Play._delete,
 }
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def differences(desired: Any, live: Any, path: str) -> Iterator[str]:

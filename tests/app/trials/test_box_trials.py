@@ -4,16 +4,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 import yaml
 
+from purekube.boxes.box import BoxRule
 from purekube.schema import compile_schema
 from purekube.schema.validate import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_laws import try_example
-from purekube_run.simulation.scenario import read_scenarios, run_scenario
+from purekube_run.simulation.scenario import run_scenario
+from purekube_run.simulation.scenario_file import read_scenarios
 from tests.support.box_site import example
 from tests.support.commands import run
 
@@ -73,36 +76,82 @@ def test_what_is_drawn_is_valid(seed: int) -> None:
     assert list(validate(compiled, Examples(compiled, Seeded(Random(seed))).value())) == []
 
 
+HEAD = "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\nspec:\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "place", "told"),
     [
-        ("kind: Other", "apiVersion"),
+        ("kind: Other", ":1", "apiVersion"),
+        (f"{HEAD}  given: []\n  steps: [{{}}]", ":5:3: spec.given", "must be a list of objects"),
         (
-            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
-            "spec: {given: [], steps: [{}]}",
-            "spec.given",
+            f"{HEAD}  given: [{{}}]\n  steps:\n    - pause: 1",
+            ":7:14: spec.steps[0].pause",
+            "there are until, expect, gone",
         ),
         (
-            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
-            "spec: {given: [{}], steps: [{wait: 1}]}",
-            "steps[0]",
+            f"{HEAD}  given: [{{}}]\n  steps:\n    - until: Ready\n    - exepct: {{}}",
+            ":8:7: spec.steps[1].exepct",
+            "is unknown to a step; did you mean expect?",
+        ),
+        (f"{HEAD}  given: [{{}}]\n  steps:\n    - within: 1m", ":7:7: spec.steps[0]", "has no action"),
+        (f"{HEAD}  given: [{{}}]\n  steps:\n    - until: a\n      gone: {{}}", ":7:7: spec.steps[0]", "until and gone"),
+        (
+            f"{HEAD}  given: [{{}}]\n  steps:\n    - gone: {{}}\n      refused: a",
+            ":8:16: spec.steps[0].refused",
+            "belongs to",
         ),
         (
-            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
-            "spec: {given: [{}], steps: [{after: 5 minutes}], more: 1}",
-            "spec.more",
+            f"{HEAD}  given: [{{}}]\n  steps:\n    - create: {{}}\n      refused: ''",
+            ":8:16: spec.steps[0].refused",
+            "message",
         ),
+        (f"{HEAD}  given: [{{}}]\n  steps:\n    - create: shop", ":7:15: spec.steps[0].create", "must be an object"),
+        (
+            f"{HEAD}  given: [{{}}]\n  steps: [{{after: 5 minutes}}]\n  more: 1",
+            ":7:9: spec.more",
+            "is unknown to a scenario",
+        ),
+        (f"{HEAD}  given: [{{}}]\n  steps:\n    - after: 5 minutes", ":7:7: spec.steps[0]", "is no duration"),
+        (f"{HEAD}  given: [{{}}]\n  steps: []\n  steps: []", ":7:3: spec.steps", "there twice"),
     ],
 )
-def test_what_is_wrong_with_a_scenario_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_scenario_is_named_with_its_line(text: str, place: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "x-test.yaml"
     file.write_text(text, encoding="utf-8")
 
     with pytest.raises(CommandError) as error:
         read_scenarios([str(file)])
 
-    assert error.value.message.startswith(f"{file}:1")
+    assert error.value.message.startswith(f"{file}{place}")
     assert told in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("replicas", "refused", "problem"),
+    [
+        (6, "at most five", ""),
+        (5, "at most five", "is accepted"),
+        (6, "at most six", "is refused for another reason"),
+    ],
+)
+def test_a_step_expects_that_the_api_server_refuses_a_write(
+    replicas: int, refused: str, problem: str, tmp_path: Path
+) -> None:
+    box = attrs.evolve(
+        example("webapp"), rules=(BoxRule("self.spec.replicas <= 5", "at most five", "spec.replicas", in_crd=True),)
+    )
+    steps = [{"change": shop(spec={"replicas": replicas}), "refused": refused}, {"until": "Ready"}]
+    scenario = {"metadata": {"name": "x"}, "spec": {"given": [shop(spec={"image": "r/x:1"})], "steps": steps}}
+    scenario |= {"apiVersion": "box.vworkspace.io/v1alpha1", "kind": "BoxScenario"}
+    file = tmp_path / "x-test.yaml"
+    file.write_text(yaml.safe_dump(scenario), encoding="utf-8")
+    (read,) = read_scenarios([str(file)])
+
+    outcome = run_scenario(box, (), read)
+
+    assert (problem in outcome.problem) if problem else not outcome.problem
+    assert not problem or "spec.steps[0]: WebApp default/shop" in outcome.problem
 
 
 def shop(**fields: Any) -> dict[str, Any]:

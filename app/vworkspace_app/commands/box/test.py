@@ -19,7 +19,8 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.box_laws import Broken, try_example
 from purekube_run.simulation.box_world import BoxWorld
-from purekube_run.simulation.scenario import Outcome, read_scenarios, run_scenario
+from purekube_run.simulation.scenario import Outcome, run_scenario
+from purekube_run.simulation.scenario_file import read_scenarios
 from purekube_run.simulation.trial import FAULTS
 from vworkspace_app.commands.session import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
@@ -146,9 +147,9 @@ def play_box(
     """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
 
     Workloads are simulated, time is virtual. Scenarios are data: what is given, and steps (until, expect, gone, change,
-    create, delete, fault, restart, after). The laws, without and with faults: it comes to rest and then writes nothing,
-    conditions do not flap, what is in the way has a name, faults leave no trace, and what is deleted goes with
-    everything of its own. Exit status 1 where something does not hold. Examples:
+    create, delete, fault, restart, after); a write with `refused` must be refused. The laws, without and with faults:
+    it comes to rest and then writes nothing, conditions do not flap, what is in the way has a name, faults leave no
+    trace, and what is deleted goes with everything of its own. Exit status 1 where something does not hold. Examples:
 
         vworkspace-operator box test webapp.yaml
         vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
