@@ -133,6 +133,7 @@ def test_a_newcomer_comes_from_nothing_to_a_running_kind(folder: Path) -> None:
         assert cluster.stdout.readline().startswith("ready ")
         with started(folder, block("sh", "run")):
             assert shell(folder, block("sh", "try")).endswith("2")
+            shell(folder, block("sh", "second"))
             refused = shell(folder, f"{block('sh', 'refused').rstrip()} || true")
             assert refused.splitlines() == block("console", "refused").splitlines()
             # The documented way to replace the CRD works on the cluster that the page starts.

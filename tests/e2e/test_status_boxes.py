@@ -15,6 +15,7 @@ from tests.e2e.test_box_run import SHOP
 from tests.e2e.test_pure_reconciler_run import COMPOSITE
 from tests.e2e.test_pure_reconciler_run import NAME as PURE
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
+from tests.support.boxes import box_of, config
 from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, diff_line, status_of, text
 from vworkspace_app.commands.status import list_text, object_text
@@ -32,6 +33,7 @@ from vworkspace_core.overview.summary import OverviewState
 NOW = datetime(2026, 1, 1, 13, tzinfo=UTC)
 NEVER = DownstreamBehaviour(workloads=WorkloadBehaviour(ready_seconds=86_400.0))
 WEBAPP = example("webapp")
+SHOP_SPEC = {"image": "r/x:1", "parts": []}
 
 
 async def told(site: BoxSite, name: str, box: Box | None) -> dict[str, Any]:
@@ -100,6 +102,28 @@ def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() 
         assert (status_of(found), diff_line(found).split(";")[0]) == (DIFFERS, "1 apply (Deployment shop), 0 deletes")
 
     in_process(story, NEVER)
+
+
+def test_an_object_that_a_changed_box_no_longer_names_counts_as_deleted_afterwards_SEE_2() -> None:
+    former, kept = config("settings", "${self.metadata.name}-old"), config("other", "${self.metadata.name}-kept")
+    box = box_of(former, {**kept, "onDelete": "Orphan"})
+    renamed = box_of(config("settings", "${self.metadata.name}-new"))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(box.crd)
+        await site.namespace()
+        async with site.running(box):
+            shop = await site.create(box.kind, "shop", spec=SHOP_SPEC)
+            await site.until_ready(shop)
+        manifest = {**box.kind.manifest("shop", NS), "spec": SHOP_SPEC}
+        found = await difference(site.admin, box.kind, manifest, NOW, renamed)
+        counts = "1 apply (ConfigMap shop-new), 1 delete afterwards (ConfigMap shop-old)"
+        assert diff_line(found).split(";")[0] == counts
+        (gone,) = [change for change in found.changes if change.after is None]
+        assert gone.ref.name == "shop-old"
+        assert "--- ConfigMap team/shop-old now" in text(found, colour=False)
+
+    in_process(story, QUICK)
 
 
 def test_objects_of_a_pure_reconciler_are_shown_with_their_nodes_SEE_1() -> None:

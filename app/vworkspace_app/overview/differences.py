@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decide import composite_of, explanation_of
 from purekube.composites.observe import observe_live as observe_children
 from purekube.controller.decision import Apply, Decision
 from purekube.controller.managed_fields import other_holders
@@ -135,11 +135,17 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return what is written at once; later objects, which wait for others, are shown by `status --box`."""
+    """Return what is written at once, and the deletes that wait until the rest is ready.
+
+    Objects that are made later, since they wait for others, are shown by `status --box`.
+    """
     composite = composite_of(box)
     parent = composite.read(manifest)
     observed = await observe_children(api, composite, parent)
-    return composite.decide(parent, observed, now), observed.objects, Decision()
+    decision = composite.decide(parent, observed, now)
+    at_once = {delete.ref for delete in decision.deletes}
+    later = (each for each in explanation_of(box, parent, observed, now).plan.unwanted if each.ref not in at_once)
+    return decision, observed.objects, Decision(deletes=tuple(later))
 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:

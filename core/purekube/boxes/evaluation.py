@@ -291,4 +291,4 @@ def _due(evaluation: Evaluation, gate: WhenElapsed, scope: Scope) -> datetime | 
 
 def _closed(gate: BoxWhen) -> str:
     of_phase = f"gate of phase {gate.phase}: " if gate.phase else ""
-    return f"{of_phase}when {gate.shown}"
+    return f"{of_phase}waits until {gate.shown}"

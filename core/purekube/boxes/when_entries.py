@@ -229,8 +229,15 @@ def _looks_at_parent(expression: BoxExpression) -> bool:
 
 
 def _shown(gate: WhenCondition) -> str:
-    negated = "not " if gate.negated else ""
-    return f"{gate.field} {negated}{gate.operator} {_value(gate.value)}"
+    """Return what must hold, for people: `spec.host exists`."""
+    holds = (gate.value is True) is not gate.negated
+    match gate.operator:
+        case "exists":
+            return f"{gate.field} {'exists' if holds else 'does not exist'}"
+        case "isReady":
+            return f"{gate.field} {'is ready' if holds else 'is not ready'}"
+        case operator:
+            return f"{gate.field} {'not ' if gate.negated else ''}{operator} {_value(gate.value)}"
 
 
 def _value(value: Any) -> str:

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from purekube.controller.decision import Decision, Snapshot
+from purekube.apimachinery.manifest import metadata
+from purekube.controller.decision import Decision, Delete, Snapshot
 from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import NodeKnowledge, PruneTime, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
-from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
+from purekube.graph.removal import BeforeDelete, Held, RemovalStep, is_terminating, no_patch_before, removal_step
 from purekube.graph.required_objects import WantedNode, evaluate
 from purekube.graph.states import NodeState, Observation, earliest_requeue
 
@@ -37,6 +38,8 @@ class Plan:
     records: tuple[CreateRecord, ...] = ()
     going: tuple[Observation, ...] = ()
     """Objects that are no longer wanted and are being removed."""
+    unwanted: tuple[Delete, ...] = ()
+    """The deletes of all objects that are no longer wanted, including those that wait until the rest is ready."""
 
     @property
     def is_ready(self) -> bool:
@@ -62,11 +65,14 @@ def plan(
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():
         work.judge(node)
-    prune_candidates = _prune_candidates(work, held, desired)
+    unwanted = _unwanted(work, held, desired)
+    prune_candidates = _prune_candidates(work, unwanted, desired)
     removal = (
         removal_step(owner, prune_candidates, observed, before_delete) if prune_candidates else RemovalStep(Decision())
     )
-    return _planned(work, removal)
+    stays = [ref for ref, live in unwanted if owner.is_orphaned(live) or is_terminating(live)]
+    deletes = (Delete(ref, metadata(live)["uid"]) for ref, live in unwanted if ref not in stays)
+    return attrs.evolve(_planned(work, removal), unwanted=tuple(deletes))
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
@@ -96,16 +102,17 @@ def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
 # --- what is not wanted any more ------------------------------------------------------------------------------------
 
 
-def _prune_candidates(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the owner's objects that no node wants, without those of nodes that are unknown or whose gate is closed.
-
-    Until everything is ready, these are only objects of nodes that prune at once.
-    """
-    owner, observations = work.owner, work.observations
+def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
+    """Return the owner's objects that no node wants, except those of nodes that are unknown or whose gate is closed."""
     refs = {item.ref for node in desired.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
-    unwanted = [(ref, live) for ref, live in held if ref not in refs and _is_known(owner.node_of(live), unknown)]
+    return [(ref, live) for ref, live in held if ref not in refs and _is_known(work.owner.node_of(live), unknown)]
+
+
+def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
+    """Return the unwanted objects that may go now: until everything is ready, those of nodes that prune at once."""
+    owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):
         return unwanted
     by_label = {label_text(node_id): node for node_id, node in desired.items()}

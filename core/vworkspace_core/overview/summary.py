@@ -156,6 +156,9 @@ def _in_order(kind: Kind) -> Sequence[Rule]:
 _OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
 """The rules of all kinds with Ready, Reconciling and Stalled, including those of boxes."""
 
+_WAITING_FOR_GATE: Final = "WaitingForGate"
+"""`GraphReason.WAITING_FOR_GATE`, without the import of the graph, which would slow the start of `status`."""
+
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
     (_C.DISCONNECTED, "True", OverviewState.DEGRADED),
@@ -183,7 +186,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
         condition = _condition(manifest, type_)
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
-            if type_ == _I.RECONCILING and _waits_for_values(kind, manifest):
+            if type_ == _I.RECONCILING and _waits(kind, manifest):
                 type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
             summary = Summary(ref, state, *_reason_and_message(condition), since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
@@ -206,11 +209,11 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
     return attrs.evolve(summary, wanted=desired, deployed=deployed, is_suspended=suspended == "True", override=override)
 
 
-def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether Flux only retries because values are missing that a person must provide."""
+def _waits(kind: Kind, manifest: Manifest) -> bool:
+    """Report whether Flux only retries because values are missing, or whether a box waits for a gate."""
     ready = _condition(manifest, _I.READY)
-    is_false = get_path(ready, "status") == "False"
-    return kind == APPLICATION_INSTANCE and is_false and str(get_path(ready, "reason")) in BEFORE_RECONCILING
+    reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else (_WAITING_FOR_GATE,)
+    return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:

@@ -41,12 +41,29 @@ def test_after_counts_from_the_creation_of_the_object_and_opens_at_the_moment() 
     assert world.get(LATER) is None
     ready = world.condition()
     assert (ready["status"], ready["reason"]) == ("False", "WaitingForGate")
-    assert "gate of phase two: when 5m have passed since metadata.creationTimestamp, at 2026" in ready["message"]
+    assert "gate of phase two: waits until 5m have passed since metadata.creationTimestamp, at 2026" in ready["message"]
     assert world.settle() > 0
     assert world.now == START + timedelta(minutes=5)
     assert world.get(LATER) is not None
     assert world.condition()["status"] == "True"
     assert passed(world, 900) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ({"field": "spec.host", "exists": True}, "waits until spec.host exists ("),
+        ({"field": "spec.image", "exists": False}, "waits until spec.image does not exist ("),
+        ({"field": "spec.image", "exists": True, "not": True}, "waits until spec.image does not exist ("),
+        ({"field": "children.configmap.now", "isReady": True, "not": True}, "configmap.now is not ready ("),
+        ({"field": "spec.image", "equals": "other"}, "waits until spec.image equals other ("),
+    ],
+)
+def test_the_message_of_a_closed_gate_says_in_plain_words_what_it_waits_for(gate: dict[str, Any], words: str) -> None:
+    world = PureWorld(box_of(config("now"), config("later", when=[gate], optional=False)), SPEC)
+    passed(world, 0)
+    assert world.get(LATER) is None
+    assert words in world.condition()["message"]
 
 
 def test_after_counts_from_a_time_of_a_child() -> None:

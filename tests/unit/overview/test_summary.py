@@ -7,6 +7,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
@@ -133,6 +134,21 @@ READY = condition("Ready", "True", "HelmReleaseReady")
         ),
         (SHOP, (condition("Ready", "False", "ResourceNotReady"),), OverviewState.NOT_READY, "ResourceNotReady"),
         (SHOP, (condition("Ready", "Unknown", "Fresh"),), OverviewState.UNSEEN, ""),
+        (
+            SHOP,
+            (
+                condition("Ready", "False", GraphReason.WAITING_FOR_GATE),
+                condition("Reconciling", "True", "Progressing"),
+            ),
+            OverviewState.WAITING,
+            "WaitingForGate",
+        ),
+        (
+            SHOP,
+            (condition("Ready", "False", "ResourceNotReady"), condition("Reconciling", "True", "Progressing")),
+            OverviewState.PROGRESSING,
+            "Progressing",
+        ),
     ],
 )
 def test_the_first_rule_that_holds_names_the_state_SEE_1(
