@@ -1,17 +1,19 @@
 """M9, RUN-11: what strangers store costs the operator next to nothing, and what is ours is kept as it is."""
 
 import tracemalloc
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubelab.clock import ManualClock
 from purekube.apimachinery.manifest import Kind, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from purekube.controller.informer.store import ObjectStore
 from purekube.controller.ownership import controller_of
-from vworkspace_app.manager.operator_caches import _SLIM
+from purekube.ports import KubeApi
+from vworkspace_app.manager.operator_caches import _SLIM, informers_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.api.labels import (
     MANAGED_BY,
@@ -25,11 +27,25 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
+from vworkspace_core.overview.tree import origin_of
 
 BIG = "x" * 1_000_000
 OWNED = {"apiVersion": OWNER.api_version, "kind": OWNER.kind, "name": "a", "uid": "u-1", "controller": True}
 ANOTHER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u-2", "controller": True}
 LABELS = {MANAGED_BY: MANAGED_BY_VALUE}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_caches_keep_the_writer_of_a_spec_for_the_page_SEE_3(number: int) -> None:
+    """Our own two kinds come first."""
+    runner = list(informers_of(cast(KubeApi, None), ManualClock(), lambda: 0.0))[number]
+    entry = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:chart": {"f:version": {}}}}}
+    manifest = made(runner.kind)
+    runner.store.put({**manifest, "metadata": {**manifest["metadata"], "managedFields": [entry]}})
+    cached = runner.store.get("n", "n0")
+    assert cached is not None
+    assert str(origin_of(cached)) == "applied directly (kubectl)"
+    assert cached["metadata"]["managedFields"] == [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
 
 
 def made(kind: Kind, number: int = 0, *, owners: Any = (), labels: Any = None, **fields: Any) -> dict[str, Any]:
