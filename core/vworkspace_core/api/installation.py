@@ -1,9 +1,8 @@
 """The tool that installed the operator, which decides how a missing right can be granted without being reverted."""
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -65,9 +64,8 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
     Return the default if the account could not be read.
     """
     keeper, name, place = managing_tool(account)
-    labels: Mapping[str, Any] = get_path(account, "metadata", "labels") or {}
-    if keeper is InstallTool.NOBODY and (application := labels.get(_INSTANCE)):
-        keeper, name = InstallTool.ARGO_CD, str(application)
+    if keeper is InstallTool.NOBODY and (application := _mark(account, "labels", _INSTANCE)):
+        keeper, name = InstallTool.ARGO_CD, application
     return Installation(namespace, agent, keeper, name, place)
 
 
@@ -76,17 +74,21 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
     What Helm installed on behalf of Flux is changed in Git.
     """
-    labels, annotations = (get_path(manifest, "metadata", field) or {} for field in ("labels", "annotations"))
     for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
-        if name := labels.get(f"{group}.toolkit.fluxcd.io/name"):
-            return keeper, str(name), str(labels.get(f"{group}.toolkit.fluxcd.io/namespace") or "")
-    if tracked := annotations.get(_TRACKING):
-        return InstallTool.ARGO_CD, str(tracked).partition(":")[0], ""
-    if name := annotations.get(_HELM):
-        return InstallTool.HELM, str(name), str(annotations.get(_HELM_NAMESPACE) or "")
-    if name := labels.get(_ARGO_LABEL):
-        return InstallTool.ARGO_CD, str(name), ""
+        if name := _mark(manifest, "labels", f"{group}.toolkit.fluxcd.io/name"):
+            return keeper, name, _mark(manifest, "labels", f"{group}.toolkit.fluxcd.io/namespace")
+    if tracked := _mark(manifest, "annotations", _TRACKING):
+        return InstallTool.ARGO_CD, tracked.partition(":")[0], ""
+    if name := _mark(manifest, "annotations", _HELM):
+        return InstallTool.HELM, name, _mark(manifest, "annotations", _HELM_NAMESPACE)
+    if name := _mark(manifest, "labels", _ARGO_LABEL):
+        return InstallTool.ARGO_CD, name, ""
     return InstallTool.NOBODY, "", ""
+
+
+def _mark(manifest: Manifest | None, field: str, key: str) -> str:
+    """Return a label or an annotation of an object; empty without it, and in metadata that no server stores."""
+    return str(get_path(manifest, "metadata", field, key) or "")
 
 
 def namespace_of_account(user: str) -> str:

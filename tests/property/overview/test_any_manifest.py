@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -50,6 +51,13 @@ def test_any_object_has_a_summary_that_is_plain_data_SEE_1(kind: Kind, data: st.
     branch = tree_of(kind, manifest, others)
     assert canonical_json(branch_data(branch))
     assert str(origin_of(manifest))
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize("value", [1, "a", ["a"]])
+def test_the_origin_of_metadata_that_is_no_mapping_is_unknown_SEE_1(field: str, value: Any) -> None:
+    """Examples that Hypothesis found."""
+    assert str(origin_of({"metadata": {field: value}})) == "applied directly (writer unknown)"
 
 
 @given(manifests(HELM_RELEASE), json_values(3))
