@@ -233,6 +233,11 @@ async def values_secret(c: InstanceCase) -> None:
 async def orphan(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.delete(ref, Propagation.ORPHAN)
-    await c.gone(ref, "the orphaned instance goes")
+
+    async def released() -> bool:
+        live = await c.get(ref)
+        return live is None or get_path(live, "metadata", "finalizers") == ["orphan"]  # the garbage collector's
+
+    await c.until("the operator lets the orphaned instance go", released)
     live = await c.get(c.release_ref())
     holds(live is not None and not get_path(live, "metadata", "deletionTimestamp"), "the release was deleted")
