@@ -100,9 +100,9 @@ class Summary:
     @property
     def next_look(self) -> str:
         """The time of the operator's next reconcile of the object; empty if none is planned."""
+        if self.state in _ENDED:
+            return ""
         match self.state:
-            case _ if self.state in _ENDED:
-                return ""
             case OverviewState.WAITING:
                 return "on change, or within 1 minute"
             case OverviewState.STALLED:
