@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, read_text
 from vworkspace_app.conformance.over_http import ControlPlaneAt
 
-_CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
+_CHECKS = Path(__file__).parents[2] / "conformance" / "checks"
 
 
 def _plugin(examined: ControlPlaneAt) -> Any:
