@@ -103,7 +103,7 @@ def test_after_etcd_was_restored_every_edit_is_reconciled_and_what_was_lost_is_a
         hands.want(LOST, "first")
         process.until(lambda: (hands.title(BEFORE), hands.title(LOST)) == ("second", "first"), "what will be lost")
         server.stop()
-        process.until(lambda: process.log("informer trouble"), "the operator notices")
+        process.until(lambda: process.log("list or watch failed"), "the operator notices")
         server.restore_snapshot()
         time.sleep(AWAY)
         server.start()
@@ -113,4 +113,4 @@ def test_after_etcd_was_restored_every_edit_is_reconciled_and_what_was_lost_is_a
         process.until(lambda: hands.title(BEFORE) == "third", "the edit after the restore")
         hands.want(LOST, "again")
         process.until(lambda: hands.title(LOST) == "again", "what the snapshot did not hold")
-        assert {line["cause"] for line in process.log("listing anew")} & {"interrupted", "backwards"}
+        assert {line["cause"] for line in process.log("listing again")} & {"interrupted", "backwards"}
