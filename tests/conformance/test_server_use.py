@@ -90,7 +90,7 @@ def test_tests_that_can_reach_a_server_are_chosen_by_their_code_alone_RUN_8(pyte
         """
     )
     pytester.makepyfile(test_suite=SUITE)
-    ended = pytester.runpytest_inprocess("--collect-only", "-q", "-n0")
+    ended = pytester.runpytest_inprocess("--collect-only", "-q")
     assert {line.split("::")[1] for line in ended.outlines if "::" in line} == CHOSEN
 
 
