@@ -117,7 +117,7 @@ def test_an_engine_is_three_files_and_a_line_in_one_of_them_OPS_6() -> None:
 def test_everything_that_the_suite_says_of_engines_holds_for_the_new_one(extended: Path) -> None:
     """Registration, roles, remedies, the contract of an engine, and what `status` shows; and the page's own test."""
     (own,) = (name for name in files() if name.startswith("tests/"))
-    ended = run(extended, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-rA", own, *WIDE)
+    ended = run(extended, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", own, *WIDE)
 
     assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr
     passed = [line for line in ended.stdout.splitlines() if line.startswith("PASSED")]
