@@ -51,10 +51,6 @@ def test_that_fails():
         raise ValueError("second") from error
 
 
-def test_whose_fixture_fails(broken):
-    pass
-
-
 def test_that_is_skipped():
     pytest.skip("for this reason")
 
@@ -62,6 +58,10 @@ def test_that_is_skipped():
 @pytest.mark.xfail(reason="known")
 def test_that_is_expected_to_fail():
     assert False
+
+
+def test_whose_fixture_fails(broken):  # the last, or whichever test follows it in its worker is blamed
+    pass
 """
 
 
