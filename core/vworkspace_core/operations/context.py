@@ -93,14 +93,17 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
-    """Yield the Operations on `target` for which this operator is responsible. Malformed ones are left out."""
+    """Yield the Operations on `target` for which this operator is responsible. Malformed ones are left out.
+
+    `target` is this operator's, so a run that has begun on it began here, wherever its label has moved since.
+    """
     for manifest in manifests:
         try:
             operation = read_operation(manifest)
         except ValidationProblems:
             continue
-        ours = is_managed(operation.metadata) and cluster_id_of(operation.metadata) == bounded_name(cluster_id)
-        if ours and target_ref(operation) == target:
+        here = cluster_id_of(operation.metadata) == bounded_name(cluster_id) or operation.status.started_at is not None
+        if is_managed(operation.metadata) and here and target_ref(operation) == target:
             yield operation
 
 

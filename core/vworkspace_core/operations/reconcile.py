@@ -18,7 +18,12 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.controller.decision import Decision, Finalizer, Requeue
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FINALIZER, cancellation_requested, is_managed
-from vworkspace_core.api.managed_namespace import claimed_by_another_operator, closed_namespace, wrong_cluster
+from vworkspace_core.api.managed_namespace import (
+    claimed_by_another_operator,
+    closed_namespace,
+    is_labelled_for,
+    wrong_cluster,
+)
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
@@ -98,13 +103,28 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else _GOING
-    if not is_managed(meta) or claimed_by_another_operator(operation, context.settings):
+    if not is_managed(meta) or _belongs_to_another_operator(operation, observed, context):
         return Decision(row="not ours")
     if operation.status.phase in TERMINAL_PHASES:
         return tidy(operation, observed, context)
     if operation.status.phase is Phase.RUNNING:
         return decide_running(operation, observed, context)
     return _decide_start(operation, observed, context)
+
+
+def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
+    """Report whether another cluster's operator may own the Operation.
+
+    It does not if the run began here: the run ends where it began. The label of the engine object tells, and that of
+    the target where there is none, or no longer one.
+    """
+    if not claimed_by_another_operator(operation, context.settings):
+        return False
+    if operation.status.started_at is None:
+        return True
+    engine_object = own_object(operation, observed.objects)
+    began_on = engine_object[1] if engine_object else observed.objects.get(target_ref(operation))
+    return began_on is None or not is_labelled_for(began_on, context.settings.cluster_id)
 
 
 def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
