@@ -100,6 +100,12 @@ def test_an_object_is_read_listed_and_watched_in_each_version(versioned: Version
     assert versioned.get("v1", "read").status == 404
 
 
+def test_an_invalid_object_is_refused_in_each_version_without_an_admission_webhook(versioned: Versioned) -> None:
+    for version, field in (("v1", "size"), ("v1alpha1", "replicas")):
+        refused = versioned.create(version, "invalid", **{field: "many"})
+        assert (refused.status, refused.json["details"]["causes"][0]["field"]) == (422, f"spec.{field}")
+
+
 def test_fields_are_owned_in_the_version_they_were_written_in(versioned: Versioned) -> None:
     """S-63: an applier of one version conflicts with an applier of another about what they call by two names."""
     assert versioned.apply("v1", "A", "owned", host="h", size=1).status == 201

@@ -256,6 +256,11 @@ def test_a_box_converts_fills_in_and_refuses_by_its_webhooks(site: Site, tmp_pat
         site.apply(registry("v1alpha1", "older", coreImage="core:1", tls={"secretName": "mine"}))
         shown = site.kubectl.json("get", "registries.v1.example.com", "older", "-n", namespace)["spec"]
         assert [part["image"] for part in shown["components"]] == ["core:1"]
+        lower = '{"spec":{"version":"0.9.0"}}'
+        for version in ("v1", "v1alpha1"):
+            named = (f"registries.{version}.example.com", "shop", "-n", namespace, "--type=merge", "-p", lower)
+            refused = site.kubectl.run("patch", *named, status=1)
+            assert "no downgrade" in refused
         for version, spec in (
             ("v1", {"components": parts}),
             ("v1alpha1", {"coreImage": "c", "tls": {"secretName": "x"}}),

@@ -138,13 +138,15 @@ class StatusCondition:
 class BoxRule:
     """A validation rule that every parent must satisfy.
 
-    `in_crd` says whether the CRD can check it; it cannot if the rule reads fields that CRD rules do not see.
+    `in_crd`: the CRD can check it in the storage version; it cannot if the rule reads fields that CRD rules do not see.
+    `in_webhook`: the CRD cannot check it in every served version, so that the webhook does.
     """
 
     rule: str
     message: str
     field: str
     in_crd: bool
+    in_webhook: bool = False
 
 
 @attrs.frozen(eq=False)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.durations import seconds_of
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import NoPlaces, Places, index, join
 from purekube.boxes import template_compiler
 from purekube.boxes.box import Box, BoxNode, BoxRule, CompiledMutation, CompiledVersion, StatusCondition
@@ -17,6 +17,7 @@ from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
 from purekube.boxes.scoping import Variables
 from purekube.boxes.templates import OPENING, Template
 from purekube.cel import BOOL, ITEM, STRING, CelSyntaxError, Environment, VariablePath, compile_expression
+from purekube.cel.types import CelType
 from purekube.schema.celtypes import type_of_schema
 from purekube.schema.node import JsonType, Schema
 
@@ -156,27 +157,29 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """Compile a rule. It goes into the CRD if a CRD can see everything that it reads, else to the webhook."""
+        """Compile a rule. It goes into the CRD if a CRD can see everything that it reads.
+
+        Unless the CRD can check it in every served version, it goes to the webhook, which reads the storage version.
+        """
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
             self._findings.problem(f"{index('spec.validation', at)}.field", f"there is no field {one.field}")
-        in_crd = self._schema is not None and self._compiles(one.rule, plain=False) is None
-        error = None if in_crd else self._compiles(one.rule, plain=True)
+        stored = self.crd.stored
+        in_crd = _compiles_in_crd(one.rule, stored)
+        error = None if in_crd else _error_of_rule(one.rule, stored.type)
         if error is not None:
             self._findings.syntax(path, error, one.rule, 0)
             return None
-        return BoxRule(one.rule, one.message or f"must hold: {one.rule}", one.field, in_crd)
+        others = self.crd.served_others
+        is_everywhere = not (others and self._converts) and all(_compiles_in_crd(one.rule, kind) for kind in others)
+        message = one.message or f"must hold: {one.rule}"
+        return BoxRule(one.rule, message, one.field, in_crd, in_webhook=not (in_crd and is_everywhere))
 
-    def _compiles(self, text: str, *, plain: bool) -> CelSyntaxError | None:
-        """Return why a rule does not compile, None if it does; `plain` includes all metadata, as in the webhook."""
-        kind = self.crd.stored.type if self._schema is None or plain else type_of_schema(self._schema, root=True)
-        try:
-            program = compile_expression(text, Environment({"self": kind, "oldSelf": kind}))
-        except CelSyntaxError as error:
-            return error
-        if program.type.name not in ("bool", "dyn"):
-            return CelSyntaxError(f"must give true or false, not {program.type}", text, 0)
-        return None
+    @property
+    def _converts(self) -> bool:
+        """Report whether an object in another version may have other fields than in the storage version."""
+        strategy = get_path(self.crd.manifest, "spec", "conversion", "strategy")
+        return bool(self.model.spec.versions) or strategy == "Webhook"
 
     def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
         """Compile a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
@@ -234,6 +237,21 @@ class _Reader:
                 self._findings.problem(where, f"there is no field {name} in {target.kind.version}")
             templates[steps] = self.resources.templates.template(raw, where, variables, schema=schema)
         return templates
+
+
+def _compiles_in_crd(rule: str, kind: KnownKind) -> bool:
+    return kind.schema is not None and _error_of_rule(rule, type_of_schema(kind.schema, root=True)) is None
+
+
+def _error_of_rule(rule: str, type: CelType) -> CelSyntaxError | None:
+    """Return why a rule does not compile; None if it does. `type` is that of the objects, as far as the rule sees."""
+    try:
+        program = compile_expression(rule, Environment({"self": type, "oldSelf": type}))
+    except CelSyntaxError as error:
+        return error
+    if program.type.name not in ("bool", "dyn"):
+        return CelSyntaxError(f"must give true or false, not {program.type}", rule, 0)
+    return None
 
 
 def _schema_at(schema: Schema, steps: Sequence[str]) -> Schema | None:

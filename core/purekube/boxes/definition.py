@@ -1,11 +1,12 @@
 """The CRD of a box's kind, with the rules and defaults that the box adds (PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.boxes.box import Box
+from purekube.boxes.box import Box, CompiledMutation
 
 _RULES: Final = "x-kubernetes-validations"
 
@@ -13,23 +14,37 @@ _RULES: Final = "x-kubernetes-validations"
 def crd_of(box: Box) -> Manifest:
     """Return the CRD of the box's kind with the rules and literal defaults that a CRD can express.
 
-    By a label on it, the command `status` recognizes the kind as a box's.
+    Every version of it has those that hold for an object in that version. By a label on it, the command `status`
+    recognizes the kind as a box's.
     """
-    stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
+    versions = [_with_rules(version, box) for version in _versions(box)]
     meta = box.crd["metadata"]
     labelled = {**meta, "labels": {**(meta.get("labels") or {}), BOX_NAME: box.name}}
-    return {**box.crd, "metadata": labelled, "spec": {**box.crd["spec"], "versions": stored}}
+    return {**box.crd, "metadata": labelled, "spec": {**box.crd["spec"], "versions": versions}}
 
 
 def not_enforced(box: Box, live: Manifest) -> tuple[str, ...]:
-    """Return the rules and defaults of a box that the stored version of a live CRD lacks, each in words."""
-    versions = get_path(live, "spec", "versions") or ()
-    stored: Mapping[str, Any] = next((version for version in versions if version.get("storage")), {})
-    schema = get_path(stored, "schema", "openAPIV3Schema") or {}
-    rules = tuple(f"the rule {rule['rule']}" for rule in _absent_rules(schema, box))
+    """Return the rules and defaults of a box that a served version of a live CRD lacks, each in words.
+
+    A default in the storage version is enough: the API server fills it in whenever it reads the object.
+    """
+    versions: Sequence[Mapping[str, Any]] = get_path(live, "spec", "versions") or ({"storage": True},)
+    stored = next((version for version in versions if version.get("storage")), {})
+    served = [stored, *(each for each in versions if each is not stored and each.get("served") is not False)]
+    rules = (_lacking(version, box, is_named=version is not stored) for version in served)
     fields = (mutation.path for mutation in box.mutations if mutation.is_default)
+    schema = _schema_of(stored)
     absent = (path for path in fields if get_path(schema, *_steps(path), "default") is None)
-    return (*rules, *(f"the default of {'.'.join(path)}" for path in absent))
+    return (*chain.from_iterable(rules), *(f"the default of {'.'.join(path)}" for path in absent))
+
+
+def _lacking(version: Mapping[str, Any], box: Box, *, is_named: bool) -> Iterator[str]:
+    place = f" in {version.get('name')}" if is_named else ""
+    return (f"the rule {rule['rule']}{place}" for rule in _absent_rules(version, box))
+
+
+def _schema_of(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    return get_path(version, "schema", "openAPIV3Schema") or {}
 
 
 def _steps(path: Sequence[str]) -> Iterator[str]:
@@ -43,20 +58,38 @@ def _versions(box: Box) -> Sequence[Mapping[str, Any]]:
 
 
 def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
-    schema = version["schema"]["openAPIV3Schema"]
-    if rules := _absent_rules(schema, box):
+    schema = _schema_of(version)
+    rules, defaults = _absent_rules(version, box), [*_defaults(version, box)]
+    if not rules and not defaults:
+        return version
+    if rules:
         schema = {**schema, _RULES: [*schema.get(_RULES, ()), *rules]}
-    for mutation in box.mutations:
-        if mutation.is_default:
-            schema = _with_default(schema, mutation.path, mutation.value.raw)
+    for mutation in defaults:
+        schema = _with_default(schema, mutation.path, mutation.value.raw)
     return {**version, "schema": {"openAPIV3Schema": schema}}
 
 
-def _absent_rules(schema: Mapping[str, Any], box: Box) -> Sequence[Mapping[str, Any]]:
-    """Return the rules that a CRD can check and this schema lacks."""
-    present = [rule.get("rule") for rule in schema.get(_RULES) or ()]
-    rules = (_rule(rule.rule, rule.message, rule.field) for rule in box.rules if rule.in_crd)
+def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str, Any]]:
+    """Return the rules that this version of a CRD can check and lacks."""
+    present = [rule.get("rule") for rule in _schema_of(version).get(_RULES) or ()]
+    own = (rule for rule in box.rules if (rule.in_crd if version.get("storage") else not rule.in_webhook))
+    rules = (_rule(rule.rule, rule.message, rule.field) for rule in own)
     return [rule for rule in rules if rule["rule"] not in present]
+
+
+def _defaults(version: Mapping[str, Any], box: Box) -> Iterator[CompiledMutation]:
+    """Yield the defaults of this version: in another one than the stored, those of fields that are declared alike."""
+    stored = _schema_of(next((each for each in _versions(box) if each.get("storage")), {}))
+    schema = _schema_of(version)
+    for mutation in box.mutations:
+        steps = [*_steps(mutation.path)]
+        alike = _declared(get_path(schema, *steps)) == _declared(get_path(stored, *steps))
+        if mutation.is_default and (version.get("storage") or alike):
+            yield mutation
+
+
+def _declared(field: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return field and {name: value for name, value in field.items() if name not in ("default", "description")}
 
 
 def _rule(rule: str, message: str, field: str) -> dict[str, Any]:

@@ -8,12 +8,15 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.problems import Problem
 from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
+from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.model import KeptIn
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.boxes.templates import Template
 from purekube.cel import CelError, Environment, Program, compile_expression
 from purekube.cel.values import ABSENT
+from purekube.schema import Schema
+from purekube.schema.prune import apply_defaults
 from purekube.versions import Conversion, Convert, Converter
 
 Patch = list[dict[str, Any]]
@@ -40,24 +43,30 @@ class BoxAdmission:
     kind: Kind
     rules: tuple[AdmissionRule, ...]
     mutations: tuple[CompiledMutation, ...]
+    schema: Schema | None = None
+    """The schema of the storage version, whose defaults an object that was converted to it lacks."""
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
         """Return the rules and fields of `box` that its CRD cannot apply; empty if there are none."""
-        plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
-        environment = Environment({"self": plain, "oldSelf": plain})
-        compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if not rule.in_crd)
+        stored = CrdVersions.of(crd_of(box)).stored if box.crd else KnownKind(box.kind)
+        environment = Environment({"self": stored.type, "oldSelf": stored.type})
+        compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if rule.in_webhook)
         rules = tuple(
             AdmissionRule(
                 program, one.message, one.field, program.checked is not None and program.checked.uses("oldSelf")
             )
             for one, program in compiled
         )
-        return cls(box.name, box.kind, rules, tuple(mutation for mutation in box.mutations if not mutation.is_default))
+        mutations = tuple(mutation for mutation in box.mutations if not mutation.is_default)
+        return cls(box.name, box.kind, rules, mutations, stored.schema)
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
         """Return the problems of an object that is about to be stored; `old` is the object that it replaces."""
-        return () if _is_going(new) else tuple(self._broken(new, old))
+        return () if _is_going(new) else tuple(self._broken(self._defaulted(new), old and self._defaulted(old)))
+
+    def _defaulted(self, manifest: Manifest) -> Manifest:
+        return manifest if self.schema is None else apply_defaults(self.schema, manifest)
 
     def _broken(self, new: Manifest, old: Manifest | None) -> Iterator[Problem]:
         for rule in self.rules:
@@ -125,7 +134,7 @@ class WebhookDuties:
         """Return the reasons why `box` needs webhooks; empty if it needs none."""
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
-            sum(not rule.in_crd for rule in box.rules),
+            sum(rule.in_webhook for rule in box.rules),
             tuple(".".join(mutation.path) for mutation in box.mutations if not mutation.is_default),
         )
 

@@ -81,6 +81,12 @@ class CrdVersions:
         """The storage version, in which the box sees all objects."""
         return self.kinds[self.storage]
 
+    @property
+    def served_others(self) -> tuple[KnownKind, ...]:
+        """The other versions in which objects are written."""
+        served = (each["name"] for each in self.manifest["spec"]["versions"] if each.get("served") is not False)
+        return tuple(self.kinds[name] for name in served if name != self.storage)
+
 
 def _known(manifest: Manifest, version: Mapping[str, Any]) -> KnownKind:
     group, names = get_path(manifest, "spec", "group"), get_path(manifest, "spec", "names")

@@ -107,9 +107,10 @@ async def _consented(
     required.
     """
     warnings: list[str] = []
+    if not server.has_webhooks:
+        prepared.check()
+        return prepared, ()
     for mutating in (True, False):
-        if not server.has_webhooks:
-            continue
         request = await with_answers(prepared.request)
         for webhook in await with_answers(partial(server.webhooks, request)):
             if webhook.mutating is not mutating:
