@@ -1,4 +1,5 @@
-"""The generated files of the repository: CRDs, kustomize bases, the Helm chart, and pages derived from the code.
+"""The generated files of the repository: CRDs, kustomize bases, the Helm chart, completion of shells, and pages derived
+from the code.
 
 `python -m tools.generate ROOT` writes them below ROOT; a test compares them with the committed ones (RES-4, RES-6).
 """
@@ -12,6 +13,7 @@ from purekube.boxes.applied_definition import applied_box_definition
 from purekube_run.process.yaml_documents import Format, dump
 from tools.box_schemas import json_schema
 from tools.chart.files import chart
+from tools.completion_scripts import completion_scripts
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
 from tools.expressions_page import expressions_page
@@ -31,6 +33,7 @@ def generated_files() -> Mapping[str, str]:
         **kustomize_bases(),
         **chart(),
         **{f"docs/schemas/{name}": dump([schema], Format.JSON) for name, schema in editor_schemas().items()},
+        **{f"app/vworkspace_app/completion/{shell}": text for shell, text in completion_scripts().items()},
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),

@@ -1,16 +1,8 @@
 """Wiring: the command line, the operator's drivers, and the embedded servers as processes."""
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import Final
 
 __all__ = ["VERSION"]
 
-
-def _version() -> str:
-    try:
-        return version("vworkspace-operator")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "0.0.0+source"
-
-
-VERSION = _version()
-"""The version of the installed distribution, from its wheel."""
+VERSION: Final = "0.1.0"
+"""The version of the distribution. It is not read from the wheel, which would take most of the time of `--help`."""

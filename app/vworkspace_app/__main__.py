@@ -1,21 +1,19 @@
-"""The entry of the command line: one line on standard error for every error, exit status 2 for usage, 1 for failure.
+"""The entry of the command line, which answers `--version`, `--help` and `completion` without importing anything else.
 
-This module needs no packages except the core's, so that it can report that others are missing.
+Every other command is run by `vworkspace_app.commands.execution`.
 """
 
 import codecs
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Final
 
-from purekube.apimachinery.errors import unwrap_group
-from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
-from purekube_run.process.terminal import VisibleStream
-from vworkspace_app.missing_packages import answered, install_hint
+from vworkspace_app.missing_packages import answered
 
-_ESCAPED = "vworkspace.escaped"
+_ESCAPED: Final = "vworkspace.escaped"
+_FAILURE: Final = 1
 
 
 def main() -> None:
@@ -23,8 +21,7 @@ def main() -> None:
     codecs.register_error(_ESCAPED, _escape)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors=_ESCAPED)  # type: ignore[union-attr]
-    sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
-    sys.exit(run_command(sys.argv[1:]))
+    sys.exit(run_command(sys.argv[1:], guarded=True))
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
@@ -34,21 +31,28 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end
 
 
-def run_command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status; problems are printed in one line on standard error."""
+def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
+    """Run one command and return its exit status; problems are printed in one line on standard error.
+
+    With `guarded` standard output and error show control sequences instead of obeying them, from now on.
+    """
     if (answer := answered(arguments, complete=_has_parser())) is not None:
-        print(answer)
-        return 0
-    # The parser reads a lone `-` as an option; the readers know standard input by this name too.
-    words = ["/dev/stdin" if word == "-" else word for word in arguments]
+        return _print_answer(answer)
+    from vworkspace_app.commands.execution import execute, guard_streams  # slow to import
+
+    if guarded:
+        guard_streams()
+    return execute(arguments)
+
+
+def _print_answer(answer: str) -> int:
     try:
-        status = _parser()(words)
-    except BaseException as error:
-        known = _ended_by(unwrap_group(error), arguments)
-        if known is None:
-            raise
-        return known
-    return status if isinstance(status, int) else 0
+        print(answer, flush=True)
+    except BrokenPipeError:
+        # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILURE
+    return 0
 
 
 def _has_parser() -> bool:
@@ -57,46 +61,6 @@ def _has_parser() -> bool:
         return find_spec("cyclopts") is not None
     except ModuleNotFoundError:
         return False
-
-
-def _parser() -> Callable[..., Any]:
-    """Return the function that parses and runs a command. Raises ImportError if its packages are not installed."""
-    from vworkspace_app.commands.program import parse
-
-    return parse
-
-
-def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
-    """Print the error and return the exit status; None for a defect, which shows its traceback."""
-    match error:
-        case CommandError():
-            return _print_error(error.message, error.status)
-        case ImportError():
-            problem = install_hint(error) or install_hint(
-                error.__cause__
-            )  # the parser wraps what importing a command raises
-            return None if problem is None else _print_error(problem, FAILURE)
-        case KeyboardInterrupt():
-            return _print_error("interrupted", INTERRUPTED)
-        case BrokenPipeError():
-            # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAILURE
-        case _:
-            return _misused(error)
-
-
-def _misused(error: BaseException) -> int | None:
-    """Print the error of a misused command line and return the exit status; None for other errors."""
-    from vworkspace_app.commands.program import misuse
-
-    problem = misuse(error)
-    return None if problem is None else _print_error(problem, USAGE)
-
-
-def _print_error(message: str, status: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

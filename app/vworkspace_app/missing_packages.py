@@ -1,4 +1,4 @@
-"""The command line without its parser: the list of commands, --help and --version, and what to install for the rest.
+"""The command line without its parser: --version, --help, completion, and what to install for the rest.
 
 `pip install vworkspace-operator` installs only what the core needs, for programs that embed it. This module needs no
 more, so that the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and
@@ -7,6 +7,7 @@ more, so that the installed command can say so. The image has no embedded server
 
 import sys
 from collections.abc import Iterator, Sequence
+from os.path import dirname, join
 from typing import Final
 
 from vworkspace_app import VERSION
@@ -83,17 +84,25 @@ def install_hint(error: BaseException | None) -> str | None:
 
 
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
-    """Return the answer to arguments that need no optional package, which are the version and the list of commands.
+    """Return the answer to arguments that need no command: the version, the list of commands, and completion.
 
-    Unless the installation is `complete`, the list ends with the packages to install.
+    Unless the installation is `complete`, the list ends with the packages to install, and nothing is completed.
     """
     match tuple(arguments):
         case ("--version",):
             return VERSION
         case () | ("--help",) | ("-h",):
             return "\n".join(_help(complete=complete))
+        case ("completion", "bash" | "zsh" | "fish" as shell) if complete:
+            return completion_script(shell)
         case _:
             return None
+
+
+def completion_script(shell: str) -> str:
+    """Return the script that completes commands and options in bash, zsh or fish (`tools/completion_scripts.py`)."""
+    with open(join(dirname(__file__), "completion", shell), encoding="utf-8") as file:
+        return file.read().rstrip()
 
 
 def _help(*, complete: bool) -> Iterator[str]:

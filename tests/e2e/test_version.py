@@ -1,7 +1,6 @@
-"""`version` and `completion`: what runs here and there, and what a shell needs (SEE-5)."""
+"""`version`: what runs here and there (SEE-5)."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,12 +43,3 @@ def test_the_installed_operator_is_told_by_its_deployment_SEE_5() -> None:
     labels = {"app.kubernetes.io/version": "0.1.0"}
     deployment = {"metadata": {"labels": labels}, "spec": {"template": pod}}
     assert operator_in(deployment) == {"version": "0.1.0", "image": "r.example/operator@sha256:1"}
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_what_completes_names_every_command_SEE_5(shell: str) -> None:
-    ended = run("completion", shell)
-    assert ended.status == 0
-    assert all(word in ended.out for word in ("status", "check", "diff", "retry", "--kubeconfig"))
-    if shell == "bash":
-        subprocess.run(["bash", "-n"], input=ended.out, text=True, check=True)

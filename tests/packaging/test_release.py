@@ -18,7 +18,7 @@ from tools.release.__main__ import main
 from tools.release.deployment import chart_of, deployment, packed_chart
 from tools.release.errors import ReleaseError
 from tools.release.notes import notes, with_links
-from tools.release.version import BILL, CHART, PROJECTS, check, current_tag, version_of
+from tools.release.version import BILL, CHART, CODE, PROJECTS, check, current_tag, version_of
 from tools.release.wheels import wheels
 
 TAG = current_tag(ROOT)
@@ -46,6 +46,7 @@ def tree(tmp_path: Path) -> Path:
     names = [
         "docs/upgrade.md",
         str(BILL),
+        str(CODE),
         str(CHART / "Chart.yaml"),
         *(f"{place}/pyproject.toml" for place in PROJECTS),
     ]
@@ -99,6 +100,7 @@ def test_a_tree_that_agrees_with_its_tag_is_accepted(tree: Path) -> None:
         ),
         ("kit/pyproject.toml", f"purekube[run]=={VERSION}", "purekube[run]==9.9.9", "purekube[run]==9.9.9: 9.9.9"),
         ("pyproject.toml", f"purekube-kit=={VERSION}", "purekube-kit==9.9.9", "purekube-kit==9.9.9: 9.9.9"),
+        (str(CODE), f'VERSION: Final = "{VERSION}"', 'VERSION: Final = "9.9.9"', "__init__.py: VERSION: 9.9.9"),
         (str(CHART / "Chart.yaml"), f"\nversion: {VERSION}", "\nversion: 9.9.9", "Chart.yaml: version: 9.9.9"),
         (str(CHART / "Chart.yaml"), f"appVersion: {VERSION}", "appVersion: 9.9.9", "Chart.yaml: appVersion: 9.9.9"),
         (str(BILL), f'"version": "{VERSION}"', '"version": "9.9.9"', "sbom.cdx.json: version: 9.9.9"),

@@ -14,9 +14,11 @@ from tools.release.notes import notes
 
 PROJECTS: Final = ("core", "adapters/fake", "contrib", "kit", ".")
 """The folder of each distribution."""
+CODE: Final = Path("app/vworkspace_app/__init__.py")
 CHART: Final = Path("deploy/chart")
 BILL: Final = Path("deploy/image/sbom.cdx.json")
 _TAG: Final = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+_CODE_VERSION: Final = re.compile(r'^VERSION: Final = "(.*)"$', re.MULTILINE)
 _OURS: Final = re.compile(r"(?:purekube|kubelab|vworkspace)[\w-]*(?:\[[\w,]+\])?==(.+)")
 
 
@@ -56,6 +58,7 @@ def _versions(root: Path) -> Iterator[tuple[str, str]]:
         for line in [*project.get("dependencies", ()), *(line for extra in extras for line in extra)]:
             if pinned := _OURS.fullmatch(line):
                 yield f"{path}: {line}", pinned[1]
+    yield from ((f"{CODE}: VERSION", found) for found in _CODE_VERSION.findall((root / CODE).read_text("utf-8")))
     chart = yaml.safe_load((root / CHART / "Chart.yaml").read_text(encoding="utf-8"))
     yield from ((f"{CHART / 'Chart.yaml'}: {key}", str(chart[key])) for key in ("version", "appVersion"))
     bill = json.loads((root / BILL).read_text(encoding="utf-8"))

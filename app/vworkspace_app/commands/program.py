@@ -7,7 +7,7 @@ from cyclopts import App, Argument, CycloptsError, MissingArgumentError
 from cyclopts.exceptions import UnusedCliTokensError
 
 from vworkspace_app import VERSION
-from vworkspace_app.missing_packages import ABOUT, COMMANDS
+from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script
 
 _PROGRAM: Final = "vworkspace-operator"
 
@@ -121,8 +121,7 @@ def _import(group: App) -> None:
     """Import the commands of a group, and leave out those whose packages are not installed."""
     for name in [name for name in group if not name.startswith("-")]:
         try:
-            if isinstance(command := group[name], App) and name in _OF_GROUPS:  # looked up, a command is imported
-                _import(command)
+            _ = group[name]  # looked up, a command is imported
         except ImportError:
             del group[name]
 
@@ -134,7 +133,7 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     Examples:
 
         source <(vworkspace-operator completion bash)
-        vworkspace-operator completion zsh > completion.zsh
+        vworkspace-operator completion zsh > "${fpath[1]}/_vworkspace-operator"
+        vworkspace-operator completion fish > ~/.config/fish/completions/vworkspace-operator.fish
     """
-    _import(app)
-    print(app.generate_completion(shell=shell))
+    print(completion_script(shell))

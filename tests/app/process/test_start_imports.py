@@ -12,6 +12,9 @@ import pytest
 from tests.support.commands import clean_environment
 
 HEAVY = {
+    "asyncio": "the event loop",
+    "attr": "classes",
+    "importlib.metadata": "distributions",
     "cyclopts": "the parser",
     "rich": "tables and trees",
     "jsonschema": "the validator",
@@ -35,18 +38,26 @@ HEAVY = {
     "kubelab": "the laboratory",
     "vworkspace_fake": "the laboratory",
     "purekube_kit": "the kit",
+    "hypothesis": "drawn examples",
 }
 """What takes more than about ten milliseconds to import, or belongs to others."""
+
+_OWN = ("attr", "cyclopts", "importlib.metadata", "cattrs", "yaml")
+"""What every other command needs: cyclopts brings importlib.metadata."""
+
+_CLUSTER = ("aiohttp", "asyncio", "lightkube", "httpx2")
+"""What calls an API server: lightkube brings httpx2."""
 
 NEEDED = {
     ("--version",): set[str](),
     ("--help",): set[str](),
-    ("manifests",): {"cyclopts", "cattrs", "yaml"},
-    ("manifests", "--crds-only"): {"cyclopts", "cattrs", "yaml"},
-    ("status",): {"cyclopts", "cattrs", "yaml", "rich", "aiohttp", "lightkube", "httpx2"},
-    ("check",): {"cyclopts", "cattrs", "yaml", "rich", "aiohttp", "lightkube", "httpx2"},
+    ("completion", "bash"): set[str](),
+    ("manifests",): {*_OWN},
+    ("manifests", "--crds-only"): {*_OWN},
+    ("status",): {*_OWN, *_CLUSTER, "rich"},
+    ("check",): {*_OWN, *_CLUSTER, "rich"},
 }
-"""What each command cannot do without. `lightkube` brings httpx2."""
+"""What each command cannot do without."""
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

@@ -1,0 +1,73 @@
+"""Running a command: one line on standard error for every error, exit status 2 for usage, 1 for failure.
+
+This module needs no packages except the core's, so that it can report that others are missing.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from purekube.apimachinery.errors import unwrap_group
+from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
+from purekube_run.process.terminal import VisibleStream
+from vworkspace_app.missing_packages import install_hint
+
+
+def guard_streams() -> None:
+    """Show control sequences on standard output and error instead of obeying them."""
+    sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status; problems are printed in one line on standard error."""
+    # The parser reads a lone `-` as an option; the readers know standard input by this name too.
+    words = ["/dev/stdin" if word == "-" else word for word in arguments]
+    try:
+        status = _parser()(words)
+    except BaseException as error:
+        known = _ended_by(unwrap_group(error))
+        if known is None:
+            raise
+        return known
+    return status if isinstance(status, int) else 0
+
+
+def _parser() -> Callable[..., Any]:
+    """Return the function that parses and runs a command. Raises ImportError if its packages are not installed."""
+    from vworkspace_app.commands.program import parse
+
+    return parse
+
+
+def _ended_by(error: BaseException) -> int | None:
+    """Print the error and return the exit status; None for a defect, which shows its traceback."""
+    match error:
+        case CommandError():
+            return _print_error(error.message, error.status)
+        case ImportError():
+            problem = install_hint(error) or install_hint(
+                error.__cause__
+            )  # the parser wraps what importing a command raises
+            return None if problem is None else _print_error(problem, FAILURE)
+        case KeyboardInterrupt():
+            return _print_error("interrupted", INTERRUPTED)
+        case BrokenPipeError():
+            # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILURE
+        case _:
+            return _misused(error)
+
+
+def _misused(error: BaseException) -> int | None:
+    """Print the error of a misused command line and return the exit status; None for other errors."""
+    from vworkspace_app.commands.program import misuse
+
+    problem = misuse(error)
+    return None if problem is None else _print_error(problem, USAGE)
+
+
+def _print_error(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
