@@ -1,6 +1,6 @@
 """Laws of roll-outs on the simulated world, with lost answers, stale copies and crashes at any request (PH-10)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import BROUGHT_TO, CONDITION, OPERATOR_BOX
 from purekube_run.simulation.cluster import condition_of
@@ -17,7 +17,7 @@ from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.faults import at_random, calm
 from purekube_run.simulation.world import World
-from tests.support.boxes import box_of, config, crd
+from tests.support.boxes import box_of, config, crd, secret
 from tests.support.effort import effort
 
 pytestmark = pytest.mark.slow
@@ -43,14 +43,14 @@ class RolloutWorld(World):
         self.replica = ExtensionReplica(self, "boxes", Extending(applied=NS), user=USER)
         self.replicas.append(self.replica)
 
-    def prepare(self) -> None:
-        self.create({**OPERATOR_BOX.manifest(BOX.name), "spec": settings_box("one")}, OPERATOR_BOX)
+    def prepare(self, spec: Mapping[str, Any] = settings_box("one")) -> None:
+        self.create({**OPERATOR_BOX.manifest(BOX.name), "spec": spec}, OPERATOR_BOX)
         assert self.until(lambda: self.is_rolled_out(), 300)
         for number in range(COUNT):
             spec = {"image": "r/x:1", "parts": []}
             self.create({**SHOP.manifest(f"shop-{number}", NS), "spec": spec}, SHOP)
             self.run(2)
-        assert self.until(lambda: self.is_rolled_out() and self.values() == ["one"] * COUNT, 300)
+        assert self.until(lambda: self.is_rolled_out() and get_path(self.get(BOX), "status", "ready") == COUNT, 300)
 
     def apply_box(self, spec: Mapping[str, Any]) -> None:
         self.change(BOX, {"spec": spec})
@@ -130,3 +130,78 @@ def test_undo_restores_what_was_there_byte_for_byte_whatever_fails_meanwhile_PH_
         assert [record(live) for live in world.parents()] == records
         assert {str(metadata(live)["name"]): live["data"] for live in world.objects(CONFIG_MAP)} == before
         assert all(is_ready_at(live, record(live)) for live in world.parents())
+
+
+Child = tuple[str, str, str, str]
+"""A resource of a definition: id, kind, suffix of its name, value of its data."""
+CHILDREN: Final = st.tuples(
+    st.sampled_from(("first", "second", "third")),
+    st.sampled_from(("ConfigMap", "Secret")),
+    st.sampled_from(("", "-more")),
+    st.sampled_from(("one", "two")),
+)
+DEFINITIONS: Final = st.lists(
+    CHILDREN, min_size=1, max_size=3, unique_by=(lambda child: child[0], lambda child: child[1:3])
+)
+
+
+def box_with(children: Sequence[Child], *, is_bad: bool = False) -> dict[str, Any]:
+    """A box with these resources; an API server refuses the last one of a bad box."""
+    resources = []
+    for identifier, kind, suffix, value in children:
+        data = {"value": value, **({"Bad key!": "x"} if is_bad and identifier == children[-1][0] else {})}
+        resource = (config if kind == "ConfigMap" else secret)(identifier, data=data)
+        resource["template"]["metadata"] = {"name": "${self.metadata.name}" + suffix}
+        resources.append(resource)
+    return {"crd": {"spec": crd()["spec"]}, "resources": resources, "rollout": {"progressDeadline": "30s"}}
+
+
+def state_of(world: RolloutWorld) -> Mapping[str, Any]:
+    """The children with their content, and what each parent says of itself, without times and what servers assign."""
+    made, uids = {}, {str(metadata(live)["uid"]): str(metadata(live)["name"]) for live in world.parents()}
+    for kind in (CONFIG_MAP, SECRET):
+        for live in world.objects(kind):
+            meta = metadata(live)
+            owners = [owner["name"] for owner in meta.get("ownerReferences") or ()]
+            labels = {name: uids.get(value, value) for name, value in (meta.get("labels") or {}).items()}
+            marks = (labels, sorted(meta.get("annotations") or ()), meta.get("finalizers"), owners)
+            made[f"{kind.kind} {meta['name']}"] = (live.get("data"), marks)
+    said = {
+        str(metadata(live)["name"]): (
+            record(live),
+            metadata(live).get("finalizers"),
+            sorted((each["type"], each["status"], each["reason"]) for each in live["status"]["conditions"]),
+        )
+        for live in world.parents()
+    }
+    return {"children": made, "parents": said}
+
+
+@settings(max_examples=effort(0.4))
+@given(st.integers(0, 2**16), st.lists(st.tuples(DEFINITIONS, st.booleans()), min_size=1, max_size=4), DEFINITIONS)
+@example(
+    0,
+    [([("first", "ConfigMap", "", "one"), ("second", "Secret", "", "one")], False)],
+    [("third", "ConfigMap", "", "two")],
+)
+@example(1, [([("first", "ConfigMap", "", "one")], True)], [("first", "Secret", "-more", "one")])
+def test_state_after_any_history_of_definitions_is_that_of_the_last_one_on_fresh_objects_PH_10(
+    seed: int, history: list[tuple[list[Child], bool]], last: list[Child]
+) -> None:
+    random = Random(seed)
+    with RolloutWorld(seed) as world:
+        world.prepare(box_with(history[0][0]))
+        world.replica.schedule = at_random(random, 0.1)
+        for children, is_bad in history:
+            world.apply_box(box_with(children, is_bad=is_bad))
+            world.run(random.choice((0, 1, 5, 60)))
+        world.apply_box(box_with(last))
+        world.run(60)
+        world.replica.schedule = calm
+        assert world.until(world.is_rolled_out, 1800)
+        world.run(300)
+        after = state_of(world)
+    with RolloutWorld(seed) as fresh:
+        fresh.prepare(box_with(last))
+        fresh.run(60)
+        assert after == state_of(fresh)
