@@ -35,6 +35,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.page.access import PATH, VERDICT_SECONDS, PasswordAccess, TokenAccess
 from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
+from vworkspace_app.page.rendering import ASSETS
 from vworkspace_app.page.site import HEADERS, KnownHosts
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
@@ -87,6 +88,51 @@ def test_what_the_page_lists_is_what_the_api_server_holds_SEE_3(site: PageSite) 
     assert site.get(f"{OBJECT}/broken").status == 404
 
 
+def test_the_first_line_says_what_needs_a_person_and_how_to_help_SEE_3(site: PageSite) -> None:
+    def first_line() -> str:
+        return next(element.text for element in elements(site.get("/").text) if element.tag == "h1")
+
+    assert first_line() == "Nothing is here yet"
+    site.create(APPLICATION_INSTANCE, instance("well"), ready())
+    eventually(site, "/", "1 object")
+    assert first_line() == "Nothing needs you: 1 object"
+    assert "<title>● Nothing needs you: 1 object · vworkspace-operator</title>" in site.get("/").text
+    gate = condition("Blocked", "True", "NamespaceNotGated", "To fix: kubectl label namespace x managed-by=vworkspace")
+    site.create(APPLICATION_INSTANCE, instance("gated"), {"conditions": [gate]})
+    site.create(APPLICATION_INSTANCE, instance("broken"), degraded("no such image"))
+    page = eventually(site, "/", "3 objects")
+    assert first_line() == "2 of 3 objects need you"
+    found = {element.attributes["id"]: element for element in elements(page) if "id" in element.attributes}
+    assert found["icon"].attributes["href"].startswith("./assets/icon-bad.svg")
+    assert "Waiting gated NamespaceNotGated" in found["headline"].text
+    assert "kubectl label namespace x managed-by=vworkspace" in found["headline"].text
+    assert "no such image" in found["headline"].text, "without a command the message says what is wrong"
+    assert list(rows(site.get("/?needs=you").text)) == [f"{INSTANCES}:{NS}:{name}" for name in ("broken", "gated")]
+
+
+def test_filters_are_links_that_keep_the_others_SEE_3(site: PageSite) -> None:
+    site.create(APPLICATION_INSTANCE, instance("well"), ready())
+    site.create(OPERATION, operation_manifest("backup-1", NS, target="well"))
+    chips = {
+        element.text: element.attributes
+        for element in elements(eventually(site, "/?q=e", "backup-1"))
+        if element.attributes.get("class") == "chip"
+    }
+    assert chips["Operation 1"]["href"] == "./?kind=Operation&q=e"
+    assert chips["dense"]["href"] == "./?q=e&dense=1"
+    dense = site.get("/?kind=Operation&dense=1").text
+    listed = {
+        element.attributes["id"]: element
+        for element in elements(dense)
+        if element.tag == "li" and "id" in element.attributes
+    }
+    assert list(listed) == [f"row:operations.ops.vworkspace.io:{NS}:backup-1"]
+    chosen = [
+        element.attributes["href"] for element in elements(dense) if element.attributes.get("aria-current") == "true"
+    ]
+    assert chosen == ["./?dense=1", "./?kind=Operation"], "what is chosen leads back"
+
+
 def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("well"), ready())
     eventually(site, "/", "well")
@@ -103,12 +149,13 @@ def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: 
             assert element.tag != "script" or (element.attributes.get("src") and not element.text), path
         for address in addresses(answer.text):
             assert address.startswith(("./", "../", "#")), f"{path}: {address}"
-    for name in ("page.css", "page.js", "theme.js", "icon.svg"):
+    for name in ASSETS:
         asset = site.get(f"/assets/{name}")
         assert asset.status == 200
         assert "immutable" in asset.headers["cache-control"]
         loaded = asset.text.replace("http://www.w3.org/2000/svg", "")
         assert "//" not in loaded.replace("// ", ""), f"{name} loads from elsewhere"
+    assert sum(len(site.get(f"/assets/{name}").text.encode()) for name in ASSETS if name.endswith(".js")) < 30_000
     for name in ("", "..%2fsite.py", "%2e%2e/site.py", "nothing"):
         assert site.get(f"/assets/{name}").status == 404
 
@@ -153,7 +200,11 @@ def test_a_follower_is_sent_what_changed_and_nothing_else_SEE_3(site: PageSite) 
         assert list(event.data["parts"]) == [f"row:{INSTANCES}:{NS}:two"]
         site.tell(instance_ref("two"), degraded("gone wrong"))
         event = follower.until(lambda one: "gone wrong" in str(one.data))
-        assert set(event.data["parts"]) == {"states", "filters", "rows"}, "its place changed, and the counts"
+        assert set(event.data["parts"]) == {"headline", "states", "filters", "rows"}, (
+            "its place changed, and the counts"
+        )
+        assert event.data["title"] == "▲ 1 of 3 objects needs you · vworkspace-operator"
+        assert event.data["icon"].startswith("./assets/icon-bad.svg?")
         assert main_of(site.get("/").text).attributes["data-have"] == event.data["have"]
     with Follower(site.url, f"{OBJECT}/one") as follower:
         first = follower.next()

@@ -28,7 +28,7 @@ from tests.support.page_site import (
 from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
-from vworkspace_core.overview.object_list import PAGE_SIZE
+from vworkspace_core.overview.object_list import DENSE_PAGE_SIZE, PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -37,7 +37,7 @@ Keys = pytest.importorskip("selenium.webdriver.common.keys", reason=missing()).K
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"
-VIEWS = ("/", f"{OBJECT}/shop", f"{OBJECT}/wiki", "/timeline", "/operator", "/jobs", "/nothing")
+VIEWS = ("/", "/?dense=1", f"{OBJECT}/shop", f"{OBJECT}/wiki", "/timeline", "/operator", "/jobs", "/nothing")
 SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 
 
@@ -67,7 +67,7 @@ def fleet() -> Iterator[PageSite]:
         site.create(
             APPLICATION_INSTANCE,
             instance("mail"),
-            {"conditions": [condition("Blocked", "True", "QuotaExceeded", "exceeded quota: pods=10")]},
+            {"conditions": [condition("Blocked", "True", "PolicyDenied", "version 6.7.0 is forbidden")]},
         )
         site.create(OPERATION, operation_manifest("nightly", NS, target="shop"))
         with_all_of_flux(site, "wiki")
@@ -237,7 +237,7 @@ def test_everything_is_reached_with_the_keyboard_SEE_3(window: Any, fleet: PageS
         assert window.execute_script(drawn) != "none", f"{element.accessible_name} shows that it has the focus"
     assert reached[0] == "Skip to content"
     assert reached[2:6] == ["Fleet", "Timeline", "Operator", "Control plane"]
-    assert {"Search", "Kind", "Namespace", "State", "Filter", "shop", "wiki", "mail", "nightly"} <= set(reached)
+    assert {"Search", "Filter", "needs you 2", "Operation 1", "shop", "wiki", "mail", "nightly"} <= set(reached)
 
     settle(window, fleet.url)
     press("/")
@@ -284,6 +284,51 @@ def test_everybody_can_use_it_SEE_3(window: Any, fleet: PageSite, dark: bool) ->
         "the examiner sees what is wrong"
     )
     look(window, dark=False)
+
+
+def test_the_tab_shows_the_state_and_follows_it_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        site.create(APPLICATION_INSTANCE, instance("one"), ready())
+        until(lambda: "1 object" in site.get("/").text, "it is in the cache")
+        window.get_log("browser")
+        settle(window, site.url)
+        until(lambda: window.title == "● Nothing needs you: 1 object · vworkspace-operator", "it is well")
+        site.tell(instance_ref("one"), degraded("gone wrong"))
+        until(lambda: window.title == "▲ 1 of 1 object needs you · vworkspace-operator", "it is not")
+        assert "icon-bad.svg" in window.find_element(By.ID, "icon").get_attribute("href")
+        assert complaints(window) == []
+
+
+def test_a_command_is_copied_by_a_button_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        gate = condition("Blocked", "True", "NamespaceNotGated", "To fix: kubectl label namespace x y=z")
+        site.create(APPLICATION_INSTANCE, instance("one"), {"conditions": [gate]})
+        until(lambda: "kubectl" in site.get("/").text, "it is in the cache")
+        window.execute_cdp_cmd(
+            "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+        )
+        settle(window, site.url)
+        button = window.find_element(By.CSS_SELECTOR, "#headline button.copy")
+        button.click()
+        until(lambda: button.text == "Copied", "that it is copied is said")
+        copied = window.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+        assert copied == "kubectl label namespace x y=z"
+
+
+def test_two_hundred_objects_fit_on_one_screen_in_the_dense_form_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        for number in range(DENSE_PAGE_SIZE):
+            status = degraded("no such image") if number == 77 else ready()
+            site.create(APPLICATION_INSTANCE, instance(f"application-{number:03}"), status)
+        until(lambda: "200 objects" in site.get("/").text, "all are in the cache")
+        settle(window, f"{site.url}/?dense=1")
+        names = "return [...document.querySelectorAll('ol.dense li')].map((one) => one.innerText.trim().split(/\\s+/))"
+        found = window.execute_script(names)
+        assert len(found) == DENSE_PAGE_SIZE
+        assert found[0][:3] == ["▲", "application-077", "Degraded"], "what needs a person is first"
+        low = "[...document.querySelectorAll('ol.dense li')].map((one) => one.getBoundingClientRect().bottom)"
+        assert max(window.execute_script(f"return {low}")) <= 900, "no scrolling at 1280 by 900"
+        assert violations(window) == []
 
 
 def test_the_switch_turns_light_to_dark_and_is_remembered_SEE_3(window: Any, fleet: PageSite) -> None:

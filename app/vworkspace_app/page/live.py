@@ -98,9 +98,8 @@ class Followers:
                 except LookupError:
                     yield _event("gone", {})
                     return
-                is_known = drawn.digest == have if before is None else False
-                if not is_known and (changes := drawn.changes(before)):
-                    yield _event("parts", {"parts": changes, "have": drawn.digest})
+                if drawn.digest != (have if before is None else before.digest):
+                    yield _event("parts", _news_of(drawn, before))
                     quiet = 0.0
                 elif before is None:
                     yield _event("beat", {})
@@ -196,6 +195,12 @@ class _News:
         with self._lock:
             namespaces, self._namespaces = self._namespaces, set()
         self._wake(namespaces)
+
+
+def _news_of(drawn: RenderedScreen, before: RenderedScreen | None) -> dict[str, object]:
+    """Return what a browser needs that shows `before`."""
+    news = {"parts": drawn.changes(before), "have": drawn.digest}
+    return {**news, "title": drawn.tab_title, "icon": drawn.icon}
 
 
 def _event(name: str, data: dict[str, object]) -> bytes:

@@ -193,15 +193,20 @@ def list_screen(view: ListView) -> Screen:
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )
+    form = "list_dense" if view.query.dense else "list_row"
     return Screen(
         "Fleet",
         "fleet",
         (
+            ScreenPart("headline", "list_headline.html", {"headline": view.headline, "query": view.query}),
             ScreenPart("states", "list_states.html", {"view": view}),
             ScreenPart("filters", "list_filters.html", {"view": view}),
-            ScreenPart("rows", "list_rows.html", {"found": view.found, "total": view.total}, "list_row.html", rows),
+            ScreenPart("rows", f"{form}s.html", {"found": view.found, "total": view.total}, f"{form}.html", rows),
             ScreenPart("pages", "list_pages.html", {"view": view}),
         ),
+        tab_title=view.headline.text,
+        severity=view.headline.severity,
+        has_heading=True,
     )
 
 
@@ -235,6 +240,8 @@ def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime)
             timeline_part(last_entries(entries), linked),
         ),
         scope=frozenset(namespaces) if "" not in namespaces else None,
+        tab_title=f"{ref.name}: {summary.state_text}",
+        severity=severity_of(summary.state),
     )
 
 

@@ -18,6 +18,14 @@ from vworkspace_core.overview.page_paths import object_path
 from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import OverviewState
 
+_BADGES: Final = {
+    Severity.BAD: '<path d="M22 13l10 18H12z" fill="#d92d2a" stroke="#fff" stroke-width="2"/>',
+    Severity.WAITING: '<path d="M22 12l10 10-10 10-10-10z" fill="#b97900" stroke="#fff" stroke-width="2"/>',
+    Severity.MOVING: '<circle cx="22" cy="22" r="7.5" fill="#fff" stroke="#1f56b0" stroke-width="4"/>',
+    Severity.GOOD: '<circle cx="22" cy="22" r="9" fill="#1a8a48" stroke="#fff" stroke-width="2"/>',
+    Severity.QUIET: "",
+}
+"""What the tab's icon has on top, in the shapes of `_SIGNS`."""
 _SIGNS: Final = {
     Severity.BAD: "▲",
     Severity.WAITING: "◆",
@@ -32,12 +40,16 @@ ASSETS: Final = {
     "page.js": "text/javascript; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    **{f"icon-{severity}.svg": "image/svg+xml" for severity in Severity},
 }
 """The files that the page loads, by name, with their media types; there are no others."""
 
 
 def asset(name: str) -> bytes:
     """Return the content of one of `ASSETS`."""
+    if name.startswith("icon-"):
+        badge = _BADGES[Severity(name.removeprefix("icon-").removesuffix(".svg"))]
+        return asset("icon.svg").replace(b"</svg>", badge.encode() + b"</svg>")
     return (files("vworkspace_app.page") / "assets" / name).read_bytes()
 
 
@@ -52,14 +64,16 @@ class RenderedPart:
 
 @attrs.frozen
 class RenderedScreen:
-    """A screen as HTML, part by part."""
+    """A screen as HTML, part by part. `tab_title` and `icon` are those of the browser's tab."""
 
     parts: Mapping[str, RenderedPart]
+    tab_title: str
+    icon: str
 
     @property
     def digest(self) -> str:
         """A hash that is equal for screens with equal content."""
-        text = "\0".join(part.html for part in self.parts.values())
+        text = "\0".join((self.tab_title, self.icon, *(part.html for part in self.parts.values())))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
@@ -91,19 +105,25 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        version = hashlib.sha256(b"".join(asset(one) for one in ASSETS)).hexdigest()[:12]
+        self._name = name
+        self._assets = hashlib.sha256(b"".join(asset(one) for one in ASSETS)).hexdigest()[:12]
         self._environment.filters |= {
             "clip": clip, "iso": format_time, "moment": _moment, "query": urlencode, "object_path": object_path,
         }  # fmt: skip
         self._environment.globals |= {
-            "site": name, "tabs": tabs, "version": VERSION, "assets": version, "list_path": list_path,
+            "site": name, "tabs": tabs, "version": VERSION, "assets": self._assets, "list_path": list_path,
             "sign": _SIGNS.__getitem__, "view_severities": {state.value: severity_of(state) for state in OverviewState},
         }  # fmt: skip
 
     def screen(self, screen: Screen, path: str) -> RenderedScreen:
         """Return the rendered parts of a screen, for a page at `path`."""
         root = root_of(path)
-        return RenderedScreen({part.id: self._part(part, root) for part in screen.parts})
+        sign = "" if screen.severity is Severity.QUIET else f"{_SIGNS[screen.severity]} "
+        return RenderedScreen(
+            {part.id: self._part(part, root) for part in screen.parts},
+            f"{sign}{screen.tab_title or screen.title} · {self._name}",
+            f"{root}assets/icon-{screen.severity}.svg?{self._assets}",
+        )
 
     def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str) -> str:
         """Return the whole HTML document. `view` is the URL at which the browser follows its changes."""
@@ -112,7 +132,7 @@ class Renderer:
             screen=screen,
             parts=[Markup(part.html) for part in rendered.parts.values()],
             view=view,
-            digest=rendered.digest,
+            rendered=rendered,
         )
 
     def message(self, path: str, title: str, text: str) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import attrs
 
 from vworkspace_core.overview.object_list import ListQuery
+from vworkspace_core.overview.severity import Severity
 
 EVENTS: Final = "/events"
 STREAMS: Final = frozenset((EVENTS,))
@@ -17,15 +18,15 @@ def list_query(query: Mapping[str, str]) -> ListQuery:
     """Return the filters in a URL's query. An invalid page number becomes 1."""
     page = query.get("page", "")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
-    return ListQuery(
-        query.get("kind", ""), query.get("state", ""), query.get("namespace", ""), query.get("q", ""), number
-    )
+    kind, state, namespace, text = (query.get(name, "") for name in ("kind", "state", "namespace", "q"))
+    return ListQuery(kind, state, namespace, text, number, "needs" in query, "dense" in query)
 
 
 def list_path(query: ListQuery, **changes: str | int) -> str:
     """Return the URL of the object list with some filters changed. The page number is reset to 1."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",
+        "needs": "you" if query.needs else "", "dense": "1" if query.dense else "",
         **{name: str(value) for name, value in changes.items()},
     }  # fmt: skip
     said = {name: value for name, value in said.items() if value and (name, value) != ("page", "1")}
@@ -57,7 +58,8 @@ class Screen:
     """The content of one page.
 
     `scope` holds the namespaces whose changes can affect it, None for all. `every` is an interval in seconds after
-    which a followed screen is rendered again, for values whose changes are not reported.
+    which a followed screen is rendered again, for values whose changes are not reported. `tab_title` and `severity` are
+    what the browser's tab shows; `has_heading` says that a part contains the heading.
     """
 
     title: str
@@ -65,6 +67,9 @@ class Screen:
     parts: tuple[ScreenPart, ...]
     scope: frozenset[str] | None = None
     every: float | None = None
+    tab_title: str = ""
+    severity: Severity = Severity.QUIET
+    has_heading: bool = False
 
 
 @attrs.frozen

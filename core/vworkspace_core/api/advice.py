@@ -25,11 +25,15 @@ from vworkspace_core.api.vocabulary import TABLE
 
 @attrs.frozen
 class Advice:
-    """The remedy for one reason, as a sentence. `verb` is our own command that applies it, if there is one."""
+    """The remedy for one reason, as a sentence. `verb` is our own command that applies it, if there is one.
+
+    `is_automatic` says that the obstacle goes away without a person.
+    """
 
     text: str
     names_command: bool = False
     verb: str = ""
+    is_automatic: bool = False
 
 
 _I, _O, _C = InstanceReason, OperationReason, ClusterReason
@@ -70,7 +74,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.INTERNAL_ERROR: Advice(_DEFECT),
     _I.RETRIES_EXCEEDED: GIVEN_UP,
     _I.MANUALLY_SUSPENDED: Advice("It waits to be resumed, where it was suspended.", True, "resume"),
-    _I.MAINTENANCE_WINDOW: Advice("It goes on when the window ends."),
+    _I.MAINTENANCE_WINDOW: Advice("It goes on when the window ends.", is_automatic=True),
     _I.CHART_UNREACHABLE: Advice(
         "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
         "Flux the chart. Flux tries again by itself."
@@ -81,7 +85,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     ),
     _I.AWAITING_CONFIRMATION: Advice("One of the two commands decides what becomes of the application.", True),
     _I.WAITING_FOR_CHILD_RESOURCES: Advice("Flux finishes this; where it cannot, the message says how to go on.", True),
-    _I.UNINSTALLING: Advice("Flux finishes this."),
+    _I.UNINSTALLING: Advice("Flux finishes this.", is_automatic=True),
 }
 
 _OF_OPERATIONS: Final[Mapping[str, Advice]] = {
@@ -102,7 +106,9 @@ _OF_OPERATIONS: Final[Mapping[str, Advice]] = {
     _O.TARGET_NOT_READY: Advice(
         "No command fixes the Operation: its application has to be Ready first, and the status of that says what helps."
     ),
-    _O.CONFLICTING_OPERATION: Advice("Nothing has to be done: it runs when the Operation before it has ended."),
+    _O.CONFLICTING_OPERATION: Advice(
+        "Nothing has to be done: it runs when the Operation before it has ended.", is_automatic=True
+    ),
     _O.DEPENDENCY_MISSING: Advice(_INSTALL),
     _O.FIELD_CONFLICT: Advice(_CONFLICT, True),
     _O.NAME_TAKEN: Advice(_NAME, True),
@@ -124,7 +130,9 @@ _OF_CLUSTERS: Final[Mapping[str, Advice]] = {
     _C.CREDENTIAL_EXPIRED: Advice(_CREDENTIAL),
     _C.CONTROLLER_MISSING: Advice(_INSTALL, True),
     _C.CONTROLLER_DEGRADED: Advice(f"The operator lacks a right, which {_ADMIN} gives it as the message says.", True),
-    _C.EVENT_BUFFER_FULL: Advice("Nothing has to be done: it empties when the control plane can be reached."),
+    _C.EVENT_BUFFER_FULL: Advice(
+        "Nothing has to be done: it empties when the control plane can be reached.", is_automatic=True
+    ),
     _C.CLOCKS_DIFFER: Advice("No command fixes this: set the clock that is wrong, here or at the control plane."),
     _C.OPEN_SETTINGS: Advice(_CLOSE),
     _C.OPEN_POLICY: Advice(_CLOSE),

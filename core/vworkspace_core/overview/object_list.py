@@ -6,18 +6,21 @@ A row holds what may be shown: messages are redacted, and of a spec only the cha
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.overview.severity import Severity, severity_of, urgency
+from vworkspace_core.overview.severity import Severity, needs_person, severity_of, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 from vworkspace_core.overview.timeline import last_transition
 
 PAGE_SIZE: Final = 100
+DENSE_PAGE_SIZE: Final = 200
+_MOST_NEEDS: Final = 3
+"""The most objects that the headline names; the others are one click away."""
 _LONGEST: Final = 240
 """The most bytes of a row's message; the whole message is on the object's own page."""
 _MOST_CHOICES: Final = 200
@@ -38,18 +41,28 @@ class ListRow:
     state_text: str = ""
     wanted: str = ""
     deployed: str = ""
+    remedy: str = ""
+    """The first command that helps."""
+    advice: str = ""
+    is_helpable: bool = False
 
     @property
     def severity(self) -> Severity:
         """The severity with which its state is shown."""
         return severity_of(self.state)
 
+    @property
+    def needs_person(self) -> bool:
+        """Whether a person has to help."""
+        return needs_person(self.severity, is_helpable=self.is_helpable)
+
 
 @attrs.frozen
 class ListQuery:
     """The filters of a request. An empty filter matches every row.
 
-    `text` is searched for in names, reasons and messages.
+    `text` is searched for in names, reasons and messages. `needs` selects what needs a person; `dense` is no filter,
+    but shows one short line for each object.
     """
 
     kind: str = ""
@@ -57,6 +70,23 @@ class ListQuery:
     namespace: str = ""
     text: str = ""
     page: int = 1
+    needs: bool = False
+    dense: bool = False
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter is set."""
+        return any((self.kind, self.state, self.namespace, self.text, self.needs))
+
+
+@attrs.frozen
+class Headline:
+    """A sentence about all objects, and those that need a person: the most urgent ones, and how many there are."""
+
+    text: str
+    severity: Severity
+    needs: tuple[ListRow, ...] = ()
+    left_out: int = 0
 
 
 @attrs.frozen
@@ -83,6 +113,26 @@ class ListView:
     kinds: tuple[Choice, ...]
     states: tuple[Choice, ...]
     namespaces: tuple[Choice, ...]
+    headline: Headline
+
+
+def headline_of(rows: Sequence[ListRow]) -> Headline:
+    """Return what a person has to know first about these objects."""
+    needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
+    total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
+    if needs:
+        text = f"{len(needs)} of {total} {'needs' if len(needs) == 1 else 'need'} you"
+        shown = tuple(needs[:_MOST_NEEDS])
+        return Headline(text, needs[0].severity, shown, len(needs) - len(shown))
+    worst = min((row.severity for row in rows), key=urgency, default=Severity.QUIET)
+    match worst:
+        case Severity.BAD | Severity.WAITING | Severity.MOVING:
+            moving = sum(urgency(row.severity) <= urgency(Severity.MOVING) for row in rows)
+            return Headline(f"Nothing needs you; {moving} of {total} in progress", worst)
+        case Severity.GOOD | Severity.QUIET:
+            return Headline(f"Nothing needs you: {total}" if rows else "Nothing is here yet", worst)
+        case _:
+            assert_never(worst)
 
 
 def redacted_summary(summary: Summary) -> Summary:
@@ -102,11 +152,21 @@ def redacted_summary(summary: Summary) -> Summary:
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
     """Return the row of an object of our own kinds, or of a box's kind."""
     summary = summary_of(kind, manifest)
-    reason, message = (safe(text, _LONGEST) for text in (summary.reason, summary.message))
-    about = safe(_description(kind, manifest), _LONGEST)
-    cells = (safe(text, _LONGEST) for text in (summary.state_text, summary.wanted, summary.deployed))
-    moved = last_transition(manifest)
-    return ListRow(summary.ref, summary.state, reason, message, summary.since, about, moved, *cells)
+    return ListRow(
+        summary.ref,
+        summary.state,
+        safe(summary.reason, _LONGEST),
+        safe(summary.message, _LONGEST),
+        summary.since,
+        about=safe(_description(kind, manifest), _LONGEST),
+        moved=last_transition(manifest),
+        state_text=safe(summary.state_text, _LONGEST),
+        wanted=safe(summary.wanted, _LONGEST),
+        deployed=safe(summary.deployed, _LONGEST),
+        remedy=safe(next(iter(summary.remedies), "")),
+        advice=safe(summary.advice),
+        is_helpable=summary.is_helpable,
+    )
 
 
 def _description(kind: Kind, manifest: Manifest) -> str:
@@ -123,12 +183,12 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
 
-def list_view(rows: Iterable[ListRow], query: ListQuery, size: int = PAGE_SIZE) -> ListView:
+def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
     """Return the requested page, or the last one if there are fewer; the most urgent rows come first."""
-    rows = tuple(rows)
+    rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)
     found = [row for row in rows if all(passes(row) for passes in filters.values())]
-    found.sort(key=lambda row: (urgency(row.severity), row.ref.namespace or "", row.ref.kind.kind, row.ref.name))
+    found.sort(key=_by_urgency)
     pages = max(1, -(-len(found) // size))
     page = min(max(1, query.page), pages)
     return ListView(
@@ -140,7 +200,12 @@ def list_view(rows: Iterable[ListRow], query: ListQuery, size: int = PAGE_SIZE) 
         _choices(rows, filters, "kind", lambda row: row.ref.kind.kind, query.kind),
         _choices(rows, filters, "state", lambda row: row.state.value, query.state, by_urgency=True),
         _choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)[:_MOST_CHOICES],
+        headline_of(rows),
     )
+
+
+def _by_urgency(row: ListRow) -> tuple[object, ...]:
+    return (urgency(row.severity), row.ref.namespace or "", row.ref.kind.kind, row.ref.name)
 
 
 _Filters = dict[str, Callable[[ListRow], bool]]
@@ -153,6 +218,7 @@ def _filters(query: ListQuery) -> _Filters:
         "kind": lambda row: row.ref.kind.kind == query.kind,
         "state": lambda row: row.state.value == query.state,
         "namespace": lambda row: (row.ref.namespace or "") == query.namespace,
+        "needs": lambda row: row.needs_person,
         "text": lambda row: any(text in part.casefold() for part in _searched(row)),
     }
     return {name: passes for name, passes in every.items() if getattr(query, name)}

@@ -34,20 +34,22 @@ class Help:
 
     remedies: tuple[str, ...] = ()
     advice: str = ""
+    needs_person: bool = False
+    """Whether the obstacle stays until a person helps."""
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
     """Return the remedies for a condition of an object. For a box's kind they are the commands in its message."""
     if kind not in _OURS:
-        return Help(commands_in(message))
+        return Help(commands := commands_in(message), needs_person=bool(commands))
     advice = advice_for(kind.kind, reason)
     if advice is None and (kind, type_) == (APPLICATION_INSTANCE, InstanceConditionType.STALLED):
         advice = GIVEN_UP
     if advice is None:
         return Help()
     if advice.names_command and (named := commands_in(message)):
-        return Help(named, advice.text)
-    return Help(_verb(kind, manifest, advice), advice.text)
+        return Help(named, advice.text, not advice.is_automatic)
+    return Help(_verb(kind, manifest, advice), advice.text, not advice.is_automatic)
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:

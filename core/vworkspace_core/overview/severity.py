@@ -64,6 +64,11 @@ def severity_of(state: OverviewState) -> Severity:
     return _OF_STATES[state]
 
 
+def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
+    """Report whether a person has to help: the state requires it, or an obstacle that does not go away by time."""
+    return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
+
+
 def severity_of_node(state: NodeState) -> Severity:
     """Return the severity of a node's state in a graph."""
     return _OF_NODES[state]

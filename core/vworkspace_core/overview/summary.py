@@ -90,6 +90,8 @@ class Summary:
     is_suspended: bool = False
     override: str = ""
     """The Operation that requests another version than the spec does."""
+    is_helpable: bool = False
+    """Whether what obstructs it stays until a person helps."""
 
     @property
     def state_text(self) -> str:
@@ -190,8 +192,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
                 type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
             summary = Summary(ref, state, *_reason_and_message(condition), since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
-            told = attrs.evolve(_newer(summary, overlooked), remedies=help_.remedies, advice=help_.advice)
-            return _with_cells(told, manifest)
+            helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
+            return _with_cells(_newer(helped, overlooked), manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
     unseen = Summary(ref, OverviewState.UNSEEN, message=overlooked)

@@ -79,6 +79,11 @@ function say(state, text) {
   document.documentElement.classList.toggle("stale", state === "lost");
 }
 
+function tab(title, icon) {
+  document.title = title;
+  document.getElementById("icon").href = icon;
+}
+
 function clock(at) { return new Date(at).toLocaleTimeString(); }
 
 function follow() {
@@ -96,6 +101,7 @@ function follow() {
     const news = JSON.parse(event.data);
     for (const [id, html] of Object.entries(news.parts)) put(id, html);
     main.dataset.have = news.have;
+    tab(news.title, news.icon);
     alive();
   });
   source.addEventListener("gone", () => { source.close(); source = null; say("lost", "this object is gone"); });
@@ -138,6 +144,27 @@ document.addEventListener("submit", (event) => {
   submitTidily(event.target);
 });
 
+// --- commands -----------------------------------------------------------------------------------------------------
+
+function copied(text) { // the clipboard's own interface exists only on https and localhost
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done ? Promise.resolve() : Promise.reject(new Error("refused"));
+}
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest("button.copy");
+  if (!copy) return;
+  const label = (text) => { copy.textContent = text; };
+  await copied(copy.parentElement.querySelector("code").textContent).then(() => label("Copied"), () => label("Select it"));
+  copy.focus();
+  setTimeout(label, 2000, "Copy");
+});
+
 // --- the slider of a trace ----------------------------------------------------------------------------------------
 
 let asked = 0;
@@ -152,6 +179,7 @@ document.addEventListener("input", async (event) => {
   for (const part of found.querySelectorAll("main > [id]")) if (part.id !== "slider") put(part.id, part.outerHTML);
   const now = found.getElementById("main").dataset;
   Object.assign(main.dataset, { view: now.view, have: now.have });
+  tab(found.title, found.getElementById("icon").getAttribute("href"));
   history.replaceState(null, "", address);
 });
 
