@@ -1,41 +1,76 @@
-"""SEE-3: where nodes and edges of a drawing stand, in pixels."""
+"""SEE-3: positions of nodes and edges in a drawing, in pixels."""
+
+import itertools
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import HELM_RELEASE
-from vworkspace_app.page.drawing import NODE_HEIGHT, NODE_WIDTH, drawing_of
-from vworkspace_core.overview.object_graph import graph_of_tree
-from vworkspace_core.overview.summary import OverviewState, Summary
-from vworkspace_core.overview.tree import Branch, ObjectOrigin
+from vworkspace_app.page.drawing import FRAME, NARROW, NODE_HEIGHT, Drawing, drawings_of, tip_of
+from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode, _laid_out
+from vworkspace_core.overview.severity import Severity
 
-FIVE_ABREAST = 5 * (NODE_WIDTH + 34)
-
-
-def chain(depth: int) -> Branch:
-    """Objects of which each is made from the one before."""
-    branch = Branch(Summary(ObjectRef(HELM_RELEASE, "ns", "last"), OverviewState.NOT_READY))
-    for level in range(depth - 1):
-        branch = Branch(Summary(ObjectRef(HELM_RELEASE, "ns", f"r-{level}"), OverviewState.READY), (branch,))
-    return branch
+NAMES = [f"n-{at}" for at in range(14)]
+EDGES = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=30)
+CHAIN = list(itertools.pairwise(NAMES))
+FAN = [("n-0", name) for name in NAMES[1:]]
 
 
-@pytest.mark.parametrize("depth", [1, 4, 5, 11])
-def test_a_deep_drawing_goes_down_and_is_no_wider_than_a_screen_SEE_3(depth: int) -> None:
-    drawing = drawing_of(graph_of_tree(chain(depth), ObjectOrigin()))
-
-    assert drawing.fits
-    assert drawing.width <= FIVE_ABREAST
-    corners = [(placed.x, placed.y) for placed in drawing.nodes]
-    assert len(set(corners)) == depth + 1
-    assert all(0 <= x <= drawing.width - NODE_WIDTH and 0 <= y <= drawing.height - NODE_HEIGHT for x, y in corners)
-    assert len(drawing.lines) == depth
+def graph(pairs: list[tuple[str, str]]) -> ObjectGraph:
+    nodes = [
+        ObjectGraphNode(name, "Kind" * 30, name * 30, "State" * 30, Severity.GOOD, "Reason" * 30) for name in NAMES
+    ]
+    return _laid_out(nodes, [ObjectGraphEdge(*pair) for pair in pairs])
 
 
-def test_a_drawing_that_is_deep_and_wide_scrolls_sideways_SEE_3() -> None:
-    summary = Summary(ObjectRef(HELM_RELEASE, "ns", "root"), OverviewState.READY)
-    wide = tuple(Branch(Summary(ObjectRef(HELM_RELEASE, "ns", f"w-{at}"), OverviewState.READY)) for at in range(9))
-    drawing = drawing_of(graph_of_tree(Branch(summary, (*wide, chain(9))), ObjectOrigin()))
+@given(EDGES)
+@example(CHAIN)
+@example(FAN)
+@example([*CHAIN, *FAN])
+@example([("n-0", "n-1"), ("n-1", "n-0"), ("n-2", "n-2")])
+def test_every_drawing_fits_its_frame_and_shows_every_node_and_edge_SEE_3(pairs: list[tuple[str, str]]) -> None:
+    object_graph = graph(pairs)
+    for drawing, frame in zip(drawings_of(object_graph), (FRAME, NARROW), strict=True):
+        assert drawing.width <= frame
+        assert {placed.node.id for placed in drawing.nodes} == set(NAMES)
+        assert [line.target for line in drawing.lines] == [edge.target for edge in object_graph.edges]
+        assert_apart(drawing)
 
-    assert not drawing.fits
-    assert drawing.width > FIVE_ABREAST
+
+def assert_apart(drawing: Drawing) -> None:
+    boxes = [(placed.x, placed.y, placed.x + placed.width, placed.y + NODE_HEIGHT) for placed in drawing.nodes]
+    assert all(a >= 0 and b >= 0 and c <= drawing.width and d <= drawing.height for a, b, c, d in boxes)
+    for at, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+
+
+@pytest.mark.parametrize(("pairs", "width"), [(CHAIN, 212), (FAN[:4], 442), (FAN, 442), ([*CHAIN, *FAN[6:]], 560)])
+def test_a_deep_graph_goes_down_and_one_that_is_deep_and_wide_is_a_list_SEE_3(
+    pairs: list[tuple[str, str]], width: int
+) -> None:
+    named = {name for pair in pairs for name in pair}
+    nodes = [ObjectGraphNode(name, "Kind", name, "Ready", Severity.GOOD) for name in NAMES if name in named]
+    more = (
+        [ObjectGraphNode(f"m-{at}", "Kind", f"m-{at}", "Ready", Severity.GOOD) for at in range(9)]
+        if width == 560
+        else []
+    )
+    wide, _ = drawings_of(_laid_out([*nodes, *more], [ObjectGraphEdge(*pair) for pair in pairs]))
+    assert wide.width == width
+
+
+def test_on_a_phone_an_object_stands_below_what_it_comes_from_SEE_3() -> None:
+    _, narrow = drawings_of(graph([("n-0", "n-3"), ("n-3", "n-5"), ("n-0", "n-4")]))
+    order = sorted(narrow.nodes, key=lambda placed: placed.y)
+    assert [(placed.node.id, placed.x) for placed in order[:4]] == [("n-0", 6), ("n-3", 22), ("n-5", 38), ("n-4", 22)]
+
+
+def test_the_reason_of_a_node_and_of_an_edge_is_told_in_a_sentence_SEE_3() -> None:
+    bad = ObjectGraphNode(
+        "a", "Service", "s", "Held", Severity.WAITING, "Gate", "no address", None, None, ("b",), ("x > 1",)
+    )
+    assert tip_of(bad) == "Service s · Held Gate · no address · waits for b · gate: x > 1"
+    after = ObjectGraphNode("c", "Ingress", "i", "Waiting", Severity.WAITING)
+    wide, _ = drawings_of(_laid_out([bad, after], [ObjectGraphEdge("a", "c", is_open=False)]))
+    assert wide.lines[0].tip.startswith("Ingress i comes after Service s, which is not ready · Service s · Held Gate")

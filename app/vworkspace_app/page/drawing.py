@@ -1,86 +1,197 @@
 """A graph in pixels, and a recorded run with a slider for its time (SEE-3)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Kind
+from vworkspace_app.page.rendering import clip
 from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
+from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.trace import Moment, Trace
 from vworkspace_core.overview.trace_differences import differences
 
-NODE_WIDTH: Final = 224
-NODE_HEIGHT: Final = 74
-_GAP: Final = 34
+FRAME: Final = 1132
+"""The pixels that a drawing may take on a screen of 1280 pixels."""
+NARROW: Final = 300
+"""The same on a phone of 360 pixels."""
+NODE_WIDTH: Final = 200
+NODE_HEIGHT: Final = 92
+_GAP: Final = 30
 """The space between the ends of an edge, in pixels."""
 _BESIDE: Final = 16
 _PADDING: Final = 6
 _MOST_ABREAST: Final = 5
-"""The number of nodes that fit side by side on a screen of 1280 pixels."""
+_STACKED: Final = 560
+_WELL: Final = "Nothing is in the way of these objects."
+_INDENT: Final = 16
+_MOST_INDENTS: Final = 5
+_SMALL, _LARGE = 7.0, 8.3
+"""The width of a character of small and of large text, in pixels, in the widest of the usual fonts."""
+
+
+@attrs.frozen
+class PlacedText:
+    """A line of text in a node, which says what it is (`kind`, `name`, `state`, `reason`)."""
+
+    role: str
+    y: int
+    text: str
 
 
 @attrs.frozen
 class PlacedNode:
-    """A node with the position of its upper left corner."""
+    """A node with the position of its upper left corner, its width and its text."""
 
     node: ObjectGraphNode
     x: int
     y: int
+    width: int
+    texts: tuple[PlacedText, ...]
+    tip: str
 
 
 @attrs.frozen
 class Line:
-    """An edge as an SVG path."""
+    """An edge as an SVG path, which leads to the node `target`."""
 
     path: str
+    target: str
     is_open: bool
+    tip: str
 
 
 @attrs.frozen
 class Drawing:
-    """All nodes and edges with their positions. `fits` says that a screen is wide enough to show all of it."""
+    """All nodes and edges with their positions, in a frame of that size."""
 
     width: int
     height: int
     nodes: tuple[PlacedNode, ...]
     lines: tuple[Line, ...]
-    fits: bool
 
 
-def drawing_of(object_graph: ObjectGraph) -> Drawing:
-    """Return the graph with a position for every node and edge."""
+def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
+    """Return the drawing for wide screens and the one for narrow screens. Neither is wider than its frame."""
     down = object_graph.rows <= _MOST_ABREAST < object_graph.columns
-    across, along = (object_graph.rows, object_graph.columns) if down else (object_graph.columns, object_graph.rows)
+    across = object_graph.rows if down else object_graph.columns
+    fits = across <= _MOST_ABREAST
+    return (_plane(object_graph, down=down) if fits else _stack(object_graph, _STACKED)), _stack(object_graph, NARROW)
+
+
+def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
+    """Return a drawing with its columns side by side, or with `down` below each other."""
     step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)
     at = {
-        node.id: PlacedNode(
+        node.id: _placed(
             node,
             _PADDING + (node.row if down else node.column) * step_x,
             _PADDING + (node.column if down else node.row) * step_y,
+            NODE_WIDTH,
         )
         for node in object_graph.nodes
     }
-    lines = (Line(_path(at[edge.source], at[edge.target], down=down), edge.is_open) for edge in object_graph.edges)
-    return Drawing(
-        across * step_x - (step_x - NODE_WIDTH) + 2 * _PADDING,
-        along * step_y - (step_y - NODE_HEIGHT) + 2 * _PADDING,
-        tuple(at.values()),
-        tuple(lines),
-        across <= _MOST_ABREAST,
+    return _drawing(at, object_graph, _path_down if down else _path)
+
+
+def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
+    """Return a drawing with one node in each row, indented below the node that it comes from."""
+    at: dict[str, PlacedNode] = {}
+    for row, (node, depth) in enumerate(_by_source(object_graph)):
+        x = _PADDING + min(depth, _MOST_INDENTS) * _INDENT
+        at[node.id] = _placed(node, x, _PADDING + row * (NODE_HEIGHT + 10), width - _PADDING - x)
+    return _drawing(at, object_graph, _elbow)
+
+
+def _by_source(object_graph: ObjectGraph) -> Iterator[tuple[ObjectGraphNode, int]]:
+    """Yield each node once with its depth, after the last of its sources in reading order if there is no cycle."""
+    order = {node.id: node for node in walk(object_graph)}
+    place = {name: at for at, name in enumerate(order)}
+    below: dict[str, list[str]] = {name: [] for name in order}
+    parents = {edge.target: edge.source for edge in sorted(object_graph.edges, key=lambda edge: place[edge.source])}
+    for name in order:
+        if name in parents:
+            below[parents[name]].append(name)
+    seen = set[str]()
+    for root in sorted(order, key=lambda name: name in parents):
+        waiting = [(root, 0)]
+        while waiting:
+            name, depth = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                yield order[name], depth
+                waiting += [(child, depth + 1) for child in reversed(below[name])]
+
+
+def _drawing(
+    at: Mapping[str, PlacedNode], object_graph: ObjectGraph, path: Callable[[PlacedNode, PlacedNode], str]
+) -> Drawing:
+    edges = ((at[edge.source], at[edge.target], edge.is_open) for edge in object_graph.edges)
+    lines = (Line(path(a, b), b.node.id, is_open, _tip_of_edge(a.node, b.node, is_open)) for a, b, is_open in edges)
+    width = max((placed.x + placed.width for placed in at.values()), default=0)
+    height = max((placed.y + NODE_HEIGHT for placed in at.values()), default=0)
+    return Drawing(width + _PADDING, height + _PADDING, tuple(at.values()), tuple(lines))
+
+
+def _placed(node: ObjectGraphNode, x: int, y: int, width: int) -> PlacedNode:
+    small, large = int((width - 28) / _SMALL), int((width - 28) / _LARGE)
+    reason = "" if node.reason == node.state else node.reason
+    texts = (
+        PlacedText("kind", 20, clip(node.kind, small)),
+        PlacedText("name", 40, clip(node.name, large)),
+        PlacedText("state", 61, clip(node.state, small - 2)),
+        PlacedText("reason", 79, clip(reason, small)),
     )
+    return PlacedNode(node, x, y, width, tuple(text for text in texts if text.text), tip_of(node))
 
 
-def _path(source: PlacedNode, target: PlacedNode, *, down: bool) -> str:
-    """Return a curve from the edge of one node to that of the other."""
-    if down:
-        x1, y1 = source.x + NODE_WIDTH // 2, source.y + NODE_HEIGHT
-        x2, y2 = target.x + NODE_WIDTH // 2, target.y
-        return f"M{x1} {y1} C{x1} {y1 + _GAP // 2} {x2} {y2 - _GAP // 2} {x2} {y2}"
-    x1, y1 = source.x + NODE_WIDTH, source.y + NODE_HEIGHT // 2
+def tip_of(node: ObjectGraphNode) -> str:
+    """Return why a node is in its state, as a sentence."""
+    state = " ".join(dict.fromkeys(filter(None, (node.state, node.reason))))
+    waits = f"waits for {', '.join(node.waits_for)}" if node.waits_for else ""
+    gates = [f"gate: {gate}" for gate in node.when_conditions]
+    return " · ".join(filter(None, (f"{node.kind} {node.name}", state, clip(node.message, 300), waits, *gates)))
+
+
+def _tip_of_edge(source: ObjectGraphNode, target: ObjectGraphNode, is_open: bool) -> str:
+    names = f"{target.kind} {target.name} comes after {source.kind} {source.name}"
+    return names if is_open else f"{names}, which is not ready · {tip_of(source)}"
+
+
+def _path(source: PlacedNode, target: PlacedNode) -> str:
+    """Return a curve from the right edge of one node to the left edge of the other."""
+    x1, y1 = source.x + source.width, source.y + NODE_HEIGHT // 2
     x2, y2 = target.x, target.y + NODE_HEIGHT // 2
     return f"M{x1} {y1} C{x1 + _GAP // 2} {y1} {x2 - _GAP // 2} {y2} {x2} {y2}"
+
+
+def _path_down(source: PlacedNode, target: PlacedNode) -> str:
+    """Return a curve from the lower edge of one node to the upper edge of the other."""
+    x1, y1 = source.x + source.width // 2, source.y + NODE_HEIGHT
+    x2, y2 = target.x + target.width // 2, target.y
+    return f"M{x1} {y1} C{x1} {y1 + _GAP // 2} {x2} {y2 - _GAP // 2} {x2} {y2}"
+
+
+def _elbow(source: PlacedNode, target: PlacedNode) -> str:
+    """Return a line that goes down from the left corner of one node, then right to the other."""
+    x1, y1 = source.x + _INDENT // 2, source.y + NODE_HEIGHT
+    y2 = target.y + NODE_HEIGHT // 2
+    return f"M{x1} {y1} V{y2} H{target.x}"
+
+
+def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset()) -> ScreenPart:
+    """Return the part of a screen that shows a graph. Objects of the `linked` kinds have pages."""
+    wide, narrow = drawings_of(object_graph)
+    worst = min(object_graph.nodes, key=lambda node: urgency(node.severity), default=None)
+    is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)
+    numbers = {node.id: number for number, node in enumerate(walk(object_graph))}
+    filled = {"object_graph": object_graph, "wide": wide, "narrow": narrow, "linked": linked, "numbers": numbers}
+    return ScreenPart(
+        "graph", "object_graph.html", {**filled, "tip": _WELL if is_well or worst is None else tip_of(worst)}
+    )
 
 
 _TABS: Final = (Tab("trace", "Trace", ""),)
@@ -131,11 +242,7 @@ class TracePage:
                 "trace_differences.html",
                 {"number": number, "since": since, "differences": changes},
             )
-        yield ScreenPart(
-            "graph",
-            "object_graph.html",
-            {"object_graph": moment.object_graph, "drawing": drawing_of(moment.object_graph)},
-        )
+        yield graph_part(moment.object_graph)
         yield ScreenPart(
             "nodes", "object_nodes.html", {"nodes": list(walk(moment.object_graph)), "linked": frozenset()}
         )

@@ -20,7 +20,7 @@ from purekube.ports import Clock
 from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
-from vworkspace_app.page.drawing import drawing_of
+from vworkspace_app.page.drawing import graph_part
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.object_index import ListIndex
 from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab, list_query
@@ -233,9 +233,7 @@ def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime)
         "fleet",
         (
             ScreenPart("head", "object_head.html", head),
-            ScreenPart(
-                "graph", "object_graph.html", {"object_graph": object_graph, "drawing": drawing_of(object_graph)}
-            ),
+            graph_part(object_graph, linked),
             ScreenPart("nodes", "object_nodes.html", {"nodes": list(walk(object_graph)), "linked": linked}),
             timeline_part(last_entries(entries), linked),
         ),

@@ -17,7 +17,7 @@ from purekube.composites.composite import Composite, Explanation
 from purekube.controller.decision import Snapshot
 from purekube.graph import Graph, NodeState, Observation
 from vworkspace_core.overview.object_list import redacted_summary
-from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
+from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node, urgency
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch, ObjectOrigin, origin_of
 
@@ -139,9 +139,10 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
     nodes, edges, ends = [root], list[ObjectGraphEdge](), dict[str, list[str]]()
     observations = explanation.plan.observations
     for name, items in observations.items():
-        made = [_of_observation(item, explanation) for item in items[:_MOST_ITEMS]]
+        by_urgency = sorted(items, key=lambda item: urgency(severity_of_node(item.state)))
+        made = [_of_observation(item, explanation) for item in by_urgency[:_MOST_ITEMS]]
         if len(items) > _MOST_ITEMS:
-            made.append(_rest(name, items[_MOST_ITEMS:]))
+            made.append(_rest(name, by_urgency[_MOST_ITEMS:]))
         nodes += made
         ends[name] = [node.id for node in made]
     is_open = {name: all(one.is_ready for one in seen) for name, seen in observations.items()}
@@ -202,7 +203,7 @@ def _rest(name: str, others: Sequence[Observation]) -> ObjectGraphNode:
 
 def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]) -> ObjectGraph:
     """Place each node one column after its last source, and in the column next to its sources or below."""
-    drawn = {node.id: node for node in nodes[:MOST_NODES]}
+    drawn = {node.id: node for node in _most_urgent(nodes)}
     kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
     columns = _columns(drawn, kept)
     rows: dict[str, int] = {}
@@ -213,6 +214,12 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
             free = rows[name] + 1
     placed = (attrs.evolve(node, column=columns[name], row=rows[name]) for name, node in drawn.items())
     return ObjectGraph(tuple(placed), tuple(kept), max(0, len(nodes) - MOST_NODES))
+
+
+def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
+    """Return the nodes that are drawn, in their order: the first two, which all come from, then the most urgent."""
+    by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
+    return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]
 
 
 def _columns(nodes: Mapping[str, ObjectGraphNode], edges: Sequence[ObjectGraphEdge]) -> dict[str, int]:

@@ -277,11 +277,15 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 def _since(condition: Manifest | None) -> datetime | None:
     """Return when the reason began, or else the status."""
-    for field in ("reasonTransitionTime", "lastTransitionTime"):
-        text = get_path(condition, field)
-        if isinstance(text, str) and text:
-            try:
-                return parse_time(text)
-            except ValueError:
-                return None
-    return None
+    return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
+
+
+def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
+    """Return the time in a field; None if there is none, or a malformed one."""
+    text = get_path(manifest, *path)
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None

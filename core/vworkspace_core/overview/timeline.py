@@ -9,8 +9,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.secret_material import safe
-from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.severity import Severity
+from vworkspace_core.overview.summary import time_at
 
 MOST: Final = 200
 """The most entries that are shown."""
@@ -42,10 +42,10 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
         (("status", "startedAt"), "run started", Severity.MOVING),
         (("status", "finishedAt"), "run ended", Severity.QUIET),
     ):
-        if (at := _time(get_path(manifest, *path))) is not None:
+        if (at := time_at(manifest, *path)) is not None:
             yield TimelineEntry(at, what, severity, ref=ref)
     for condition in _conditions(manifest):
-        if (at := _time(get_path(condition, "lastTransitionTime"))) is not None:
+        if (at := time_at(condition, "lastTransitionTime")) is not None:
             yield _of_condition(ref, condition, at)
 
 
@@ -56,10 +56,8 @@ def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[Ti
 
 def last_transition(manifest: Manifest) -> datetime | None:
     """Return when a condition last changed its status, or else when the object was created."""
-    times = [_time(get_path(condition, "lastTransitionTime")) for condition in _conditions(manifest)]
-    return max(
-        (at for at in times if at is not None), default=_time(get_path(manifest, "metadata", "creationTimestamp"))
-    )
+    times = [time_at(condition, "lastTransitionTime") for condition in _conditions(manifest)]
+    return max((at for at in times if at is not None), default=time_at(manifest, "metadata", "creationTimestamp"))
 
 
 def _conditions(manifest: Manifest) -> list[Any]:
@@ -87,12 +85,3 @@ def _severity(type_: str, status: str) -> Severity:
 def _text(value: Any, field: str) -> str:
     found = get_path(value, field)
     return found if isinstance(found, str) else ""
-
-
-def _time(text: Any) -> datetime | None:
-    if not isinstance(text, str) or not text:
-        return None
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None

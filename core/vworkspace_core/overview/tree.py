@@ -1,6 +1,6 @@
 """The tree of an object of ours: who requested it, and every object made of it; the overview as data (SEE-1)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 import attrs
@@ -16,11 +16,13 @@ from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_
 from vworkspace_core.instances.observed_release import deployed_chart
 from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_core.overview.replicas import AtWork
-from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child, time_at
 
 RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
 RELEASE_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"
 """Labels that Flux puts on every object of a release."""
+
+_OF_HOOKS: Final = {"Succeeded": OverviewState.SUCCEEDED, "Failed": OverviewState.FAILED}
 
 _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPERATION)
 
@@ -136,14 +138,23 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """Return the objects that Flux installed for a HelmRelease, as far as they are visible."""
+    """Return the objects that Flux installed for a HelmRelease, as far as they are visible, and its test hooks."""
     if ref.kind != HELM_RELEASE:
         return ()
-    return _ordered(
+    installed = [
         Branch(summary_of_child(each.kind, live))
         for each, live in objects.items()
         if _label(live, RELEASE_NAME) == ref.name and _label(live, RELEASE_NAMESPACE) == ref.namespace
-    )
+    ]
+    return _ordered([*installed, *map(Branch, _test_hooks(ref, objects[ref]))])
+
+
+def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
+    """Yield the test hooks of the last release, whose results only the HelmRelease has: Helm deletes their pods."""
+    hooks = get_path(release, "status", "history", 0, "testHooks")
+    for name, hook in hooks.items() if isinstance(hooks, dict) else ():
+        state = _OF_HOOKS.get(str(get_path(hook, "phase")), OverviewState.RUNNING)
+        yield Summary(ObjectRef(POD, ref.namespace, str(name)), state, "TestHook", since=time_at(hook, "lastStarted"))
 
 
 def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:

@@ -66,6 +66,15 @@ def test_a_drawing_has_a_limit_and_counts_what_it_leaves_out() -> None:
     assert _laid_out([], []).columns == _laid_out([], []).rows == 0
 
 
+@given(st.integers(2, MOST_NODES + 50))
+@example(MOST_NODES + 2)
+def test_what_fails_is_never_left_out_of_a_drawing_SEE_3(at: int) -> None:
+    nodes = [node(str(number)) for number in range(MOST_NODES + 51)]
+    nodes[at] = attrs.evolve(nodes[at], state="Failed", severity=Severity.BAD)
+    drawn = {one.id for one in _laid_out(nodes, []).nodes}
+    assert {"0", "1", str(at)} <= drawn, "with the object that everything comes from"
+
+
 def summary(ref: ObjectRef, state: OverviewState, message: str = "") -> Summary:
     return Summary(ref, state, "Reason", message, None)
 

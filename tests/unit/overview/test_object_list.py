@@ -124,6 +124,25 @@ def test_two_sources_stand_beside_each_other_and_the_release_follows_its_own_SEE
     assert [source.rpartition("/")[2] for source in into_release] == ["app-new"]
 
 
+def test_test_hooks_of_a_release_stand_below_it_with_their_results_SEE_3() -> None:
+    manifest = instance_manifest("app")
+    manifest["metadata"]["uid"] = "u-1"
+    hooks = {
+        "app-smoke": {"phase": "Failed", "lastStarted": "2026-01-01T00:00:00Z"},
+        "app-login": {"phase": "Succeeded"},
+    }
+    release = {
+        **HELM_RELEASE.manifest("app", "ns"),
+        "status": {"history": [{"testHooks": hooks}, {"testHooks": {"old": {}}}]},
+    }
+    release["metadata"]["labels"] = {INSTANCE_UID: "u-1"}
+    tree = tree_of(APPLICATION_INSTANCE, manifest, {ObjectRef(HELM_RELEASE, "ns", "app"): release})
+    drawn = {node.name: (node.kind, node.severity) for node in graph_of_tree(tree, ObjectOrigin()).nodes}
+    assert drawn["app-smoke"] == ("Pod", Severity.BAD)
+    assert drawn["app-login"] == ("Pod", Severity.GOOD)
+    assert "old" not in drawn, "hooks of former releases say nothing of this one"
+
+
 def test_a_drawing_is_bounded_SEE_3() -> None:
     tree = branch(
         APPLICATION_INSTANCE, "app", OverviewState.READY, *(branch(OPERATION, f"run-{at}") for at in range(999))

@@ -144,6 +144,18 @@ document.addEventListener("submit", (event) => {
   submitTidily(event.target);
 });
 
+// --- reasons ------------------------------------------------------------------------------------------------------
+
+function explain(event) { // below a drawing stands the reason of what has the pointer or the focus, else of what fails
+  const of = event.target.closest && event.target.closest("[data-tip]");
+  const tip = of && of.closest("section").querySelector(".tip");
+  if (!tip) return;
+  if (tip.dataset.first === undefined) tip.dataset.first = tip.textContent;
+  const leaves = event.type === "pointerout" || event.type === "focusout";
+  tip.textContent = leaves ? tip.dataset.first : of.dataset.tip;
+}
+for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) document.addEventListener(type, explain);
+
 // --- commands -----------------------------------------------------------------------------------------------------
 
 function copied(text) { // the clipboard's own interface exists only on https and localhost
