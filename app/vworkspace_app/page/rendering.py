@@ -25,7 +25,7 @@ _BADGES: Final = {
     Severity.GOOD: '<circle cx="22" cy="22" r="9" fill="#1a8a48" stroke="#fff" stroke-width="2"/>',
     Severity.QUIET: "",
 }
-"""What the tab's icon has on top, in the shapes of `_SIGNS`."""
+"""The badge on the icon of the tab, in the shapes of `_SIGNS`."""
 _SIGNS: Final = {
     Severity.BAD: "▲",
     Severity.WAITING: "◆",

@@ -53,7 +53,7 @@ class ListRow:
 
     @property
     def needs_person(self) -> bool:
-        """Whether a person has to help."""
+        """True if a person has to help."""
         return needs_person(self.severity, is_helpable=self.is_helpable)
 
 
@@ -75,7 +75,7 @@ class ListQuery:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter is set."""
+        """True if a filter is set."""
         return any((self.kind, self.state, self.namespace, self.text, self.needs))
 
 

@@ -35,7 +35,7 @@ class Help:
     remedies: tuple[str, ...] = ()
     advice: str = ""
     needs_person: bool = False
-    """Whether the obstacle stays until a person helps."""
+    """True if the obstacle stays until a person helps."""
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:

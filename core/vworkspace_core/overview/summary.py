@@ -91,7 +91,7 @@ class Summary:
     override: str = ""
     """The Operation that requests another version than the spec does."""
     is_helpable: bool = False
-    """Whether what obstructs it stays until a person helps."""
+    """True if its obstacle stays until a person helps."""
 
     @property
     def state_text(self) -> str:
