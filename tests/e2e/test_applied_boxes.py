@@ -7,15 +7,15 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
 from purekube.ports import PatchType
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
-from tests.support.boxes import box_of, config, crd
-from vworkspace_app.install.extension_manifests import applied_installation, box_rbac
-from vworkspace_app.install.roles import RoleOptions
+from tests.support.boxes import box_of, config, crd, secret
+from vworkspace_app.install.extension_manifests import applied_installation, box_rbac, name_of
+from vworkspace_app.install.roles import RoleOptions, former_roles
 
 SHOP: Final = box_of(config("settings")).kind
 SPEC: Final[Mapping[str, Any]] = {"image": "r/x:1", "parts": []}
@@ -348,6 +348,47 @@ def test_nothing_is_loaded_before_the_rights_are_there_and_the_printed_roles_suf
             await until_value(site, "first", "two")
             await site.admin.delete(shops)
             await site.until_gone(shops, first)
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_rights_on_a_kind_that_a_box_no_longer_has_are_asked_for_until_no_object_holds_one_PH_10() -> None:
+    """The role of the box alone is replaced, as `box rbac` of the new file does."""
+    settings_only = spec_of(config("settings", "${self.metadata.name}", data={"value": "two"}))
+    with_keys = spec_of(*settings("one")["resources"], secret("keys", data={"a": "b"}))
+    boxes = [attrs.evolve(box_of(*spec["resources"]), name="shops") for spec in (with_keys, settings_only)]
+    account = RoleOptions(account="vworkspace-operator", elects=False)
+    keys, first = ObjectRef(SECRET, NS, "keys"), ObjectRef(SHOP, NS, "first")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        await grant_all(site, of_the_operator(attrs.evolve(account, elects=True)))
+        await grant_all(site, box_rbac(boxes[0], account))
+        async with site.serving():
+            shops = await site.apply_box("shops", with_keys)
+            await until_rolled_out(site, shops)
+            await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+        (role,) = (each for each in box_rbac(boxes[1], account) if each["kind"] == "ClusterRole")
+        await site.edit(ObjectRef(ROLES["ClusterRole"], None, role["metadata"]["name"]), {"rules": role["rules"]})
+        former = [*former_roles(name_of(boxes[1]), (SECRET,), account)]
+        async with site.serving():
+            await site.apply_box("shops", settings_only)
+            message = await until_condition(site, shops, "Permitted", "False", "Forbidden")
+            assert message.startswith("the operator may not list secrets")
+            assert "box rbac shops.yaml --former Secret/secrets.v1 --service-account " in message
+            assert await site.get(keys) is not None
+
+            await grant_all(site, former)
+            await until_rolled_out(site, shops)
+            await site.until_gone(keys)
+            await until_value(site, "first", "two")
+        for manifest in former:
+            await site.admin.delete(ObjectRef(ROLES[manifest["kind"]], None, manifest["metadata"]["name"]))
+        async with site.serving():
+            await site.apply_box("shops", {**settings_only, "resync": "2m"})
+            await until_rolled_out(site, shops)
+            assert (await site.condition(shops, "Permitted"))[0] == "True"
 
     in_process(story, QUICK, rbac=True)
 

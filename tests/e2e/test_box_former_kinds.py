@@ -97,6 +97,30 @@ def test_a_right_that_is_missing_for_a_former_kind_holds_up_the_prune_alone(tmp_
     in_process(story, QUICK, rbac=True)
 
 
+def test_roles_with_the_previous_file_let_the_new_box_prune_what_the_former_one_made_RUN_7(tmp_path: Path) -> None:
+    file, present = without_edge(tmp_path)
+    command = ("box", "rbac", str(file), "--namespace", NS, "--no-leader-elect")
+    account = ("--service-account", "vworkspace-operator")
+    alone, both = (run(*command, *account, *more) for more in ((), ("--previous", str(EXAMPLES / "webapp.yaml"))))
+    assert (alone.status, both.status) == (0, 0), both.err
+    assert both.out.startswith(alone.out)
+    former = [one for one in yaml.safe_load_all(both.out.removeprefix(alone.out)) if one]
+    assert verbs(former) == [("Role", "ingresses", {"list", "patch", "delete"})]
+    assert run(*command, "--previous", str(file)).out == run(*command).out
+
+    async def story(site: BoxSite) -> None:
+        shop = await set_up(site)
+        await replace_roles(site, present)
+        for manifest in former:
+            await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="kubectl")
+        async with site.running(present, namespaces=(NS,)):
+            await site.edit(shop, {"spec": {"replicas": 3}})
+            await site.until_gone(INGRESS_OF_SHOP)
+            assert await site.until_reason(shop, "Stable", "Stalled") == ""
+
+    in_process(story, QUICK, rbac=True)
+
+
 def test_a_deletion_waits_for_what_may_not_be_looked_at_and_says_so_at_its_generation(tmp_path: Path) -> None:
     file, present = without_edge(tmp_path)
 

@@ -17,9 +17,10 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
 from purekube.boxes.applied_status import decide_with_status
 from purekube.boxes.box import Box
+from purekube.boxes.decide import access_of
 from purekube.boxes.definition import not_enforced
 from purekube.boxes.read import BoxProblem
-from purekube.boxes.revised import RevisedBox
+from purekube.boxes.revised import RevisedBox, retired_kinds
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
     OPERATOR_BOX,
@@ -31,6 +32,7 @@ from purekube.boxes.revisions import (
 )
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.composites.composite import status_writer
+from purekube.composites.rights import CompositeAccess
 from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
@@ -39,7 +41,13 @@ from purekube.controller.informer.store import ObjectStore, without_managed_fiel
 from purekube.controller.managed_fields import StatusOwner
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.boxes.applied_load import LoadedDefinition, lacking_rights, load_definition, told_of
+from purekube_run.boxes.applied_load import (
+    LoadedDefinition,
+    access_to_retired,
+    lacking_rights,
+    load_definition,
+    told_of,
+)
 from purekube_run.boxes.write_budget import WriteBudget
 from purekube_run.composites.caches import external_informers, informers_of
 from purekube_run.composites.controller import CompositeReconciler
@@ -117,7 +125,7 @@ class AppliedBoxes:
         self._namespace, self._taken = namespace, tuple(taken)
         self.served: dict[str, ServedBox] = {}
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
-        self._granted: set[tuple[str, str]] = set()
+        self._granted: set[tuple[str, CompositeAccess]] = set()
         self._work: Work | None = None
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
 
@@ -198,7 +206,6 @@ class AppliedBoxes:
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
         problems = loaded.problems or tuple(await self._changed(key.name, loaded.box, history))
-        lacking = await self._lacking(key.name, loaded) if not problems else ()
         releases = applied.deletion_policy is DeletionPolicy.ORPHAN and applied.metadata.deletion_timestamp is not None
         problem = await self._serve(key.name, () if releases else history)
         served = self.served.get(key.name)
@@ -209,11 +216,11 @@ class AppliedBoxes:
             box=None if problems else loaded.box,
             problems=problems,
             gates=loaded.gates,
-            lacking=told_of(key.name, lacking),
             unserved=unserved,
             serving=frozenset() if served is None or unserved else frozenset(served.revisions),
             kind=kind,
         )
+        observed = attrs.evolve(observed, lacking=await self._missing_rights(key.name, observed, history))
         if served is not None:
             served.assignments = _assignments(history, served.revisions, self._state(applied, observed).in_use)
         return observed
@@ -248,13 +255,26 @@ class AppliedBoxes:
             known[digest] = await load_definition(self._api, name, spec)
         return known[digest]
 
-    async def _lacking(self, name: str, loaded: LoadedDefinition) -> tuple[Right, ...]:
-        """Return the missing rights; those of a definition that had them all once are not reviewed again."""
-        if loaded.box is None or (name, loaded.digest) in self._granted:
+    async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
+        """Return the message about rights that a definition lacks, on its kinds or on those that it no longer has."""
+        box = observed.box
+        if box is None:
+            return ""
+        if lacking := await self._lacking(name, access_of((box,))):
+            return told_of(name, lacking)
+        every = [(each.name, (await self._loaded(name, each.definition)).box) for each in history]
+        former = {revision: former for revision, former in every if former is not None}
+        parents = (manifest for ref, manifest in observed.objects.items() if ref.kind == observed.kind)
+        retired = retired_kinds(box, former, parents)
+        return told_of(name, await self._lacking(name, access_to_retired(box, retired)), retired)
+
+    async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
+        """Return the missing ones of these rights of a box; if it had them all once, they are not reviewed again."""
+        if (name, access) in self._granted:
             return ()
-        lacking = await lacking_rights(self._api, loaded.box, self._options.namespaces)
+        lacking = await lacking_rights(self._api, access, self._options.namespaces)
         if not lacking:
-            self._granted.add((name, loaded.digest))
+            self._granted.add((name, access))
         return lacking
 
     async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
@@ -287,7 +307,7 @@ class AppliedBoxes:
             revision.name: loaded.box
             for revision in history
             if (loaded := await self._loaded(name, revision.definition)).box is not None
-            and not await self._lacking(name, loaded)
+            and not await self._lacking(name, access_of((loaded.box,)))
         }
         served = self.served.get(name)
         if served is not None and {*served.revisions} == {*boxes}:

@@ -1,24 +1,27 @@
 """The compilation of an applied box from its object and the cluster's CRDs, and the rights that it lacks (PH-10)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 import attrs
 
 from purekube.apimachinery.errors import OperatorError, Right
-from purekube.apimachinery.manifest import Kind, content_hash, get_path
+from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
-from purekube.boxes.decide import access_of
+from purekube.boxes.decide import composite_of
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.model import API_VERSION, KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube.cel import INT, CelSyntaxError, Environment, Program, compile_expression
 from purekube.cel.types import CelType, Field
+from purekube.composites.parent import kinds_annotation
+from purekube.composites.rights import FORMER, CompositeAccess
 from purekube.ports import KubeApi
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, declared_kinds
@@ -37,7 +40,6 @@ _AT_ONCE: Final = 8
 class LoadedDefinition:
     """One definition of an applied box. `crds` are the names of the CRDs that it was compiled with, or lacked."""
 
-    digest: str
     box: Box | None
     problems: tuple[BoxProblem, ...] = ()
     gates: tuple[Program, ...] = ()
@@ -46,21 +48,20 @@ class LoadedDefinition:
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
     """Compile a definition with the CRDs that it names and the cluster has. Raises what calls of the port raise."""
-    digest = content_hash(spec)
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
     except ValidationProblems as error:
         problems = tuple(BoxProblem(Place(problem.path), problem.message) for problem in error.problems)
-        return LoadedDefinition(digest, None, problems)
+        return LoadedDefinition(None, problems)
     names = missing_definitions([_examined(model, ())])
     try:
         examined = _examined(model, await installed_definitions(api, names))
     except CommandError as error:
-        return LoadedDefinition(digest, None, (BoxProblem(Place("spec"), error.message),), crds=frozenset(names))
+        return LoadedDefinition(None, (BoxProblem(Place("spec"), error.message),), crds=frozenset(names))
     gates, wrong = _gates(model)
     problems = (*examined.problems, *wrong, *_impossible(examined.box))
     box = None if problems else examined.box
-    return LoadedDefinition(digest, box, problems, gates, frozenset(names))
+    return LoadedDefinition(box, problems, gates, frozenset(names))
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
@@ -115,12 +116,18 @@ def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, .
 # --- rights -----------------------------------------------------------------------------------------------------------
 
 
-async def lacking_rights(api: KubeApi, box: Box, namespaces: Sequence[str]) -> tuple[Right, ...]:
-    """Return the rights on the box's kinds that this process lacks, by SelfSubjectAccessReview, in order.
+def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
+    """Return the rights to prune kinds that the box no longer has."""
+    composite, former = composite_of(box), [Access(kind, FORMER) for kind in kinds]
+    near = tuple(each for each in former if composite.is_near(each.kind))
+    return CompositeAccess(tuple(each for each in former if each not in near), near)
+
+
+async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequence[str]) -> tuple[Right, ...]:
+    """Return the rights that this process lacks, by SelfSubjectAccessReview, in order.
 
     `namespaces` are those that it works in; none means all. Raises what calls of the port raise.
     """
-    access = access_of((box,))
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]
     rights = [
@@ -160,11 +167,15 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
     return get_path(await api.review(review, kind=_REVIEW), "status", "allowed") is True
 
 
-def told_of(name: str, lacking: Sequence[Right]) -> str:
-    """Return the message about missing rights, with the command that prints the role; "" if none is missing."""
+def told_of(name: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
+    """Return the message about missing rights, with the command that prints the role; "" if none is missing.
+
+    `retired` are the kinds, which the box no longer has, to which the rights belong.
+    """
     if not lacking:
         return ""
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-    options = "--service-account vworkspace-boxes --no-leader-elect"
+    former = "".join(f"--former {shlex.quote(kinds_annotation((kind,)))} " for kind in retired)
+    options = f"{former}--service-account vworkspace-boxes --no-leader-elect"
     command = f"vworkspace-operator box rbac {name}.yaml {options} | kubectl apply --server-side -f -"
     return f"the operator may not {lacking[0]}{more}. To fix: {command}"

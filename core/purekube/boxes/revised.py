@@ -6,12 +6,13 @@ The controller watches what any of its revisions needs, so that a parent of an o
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Final, TypeVar
 
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.boxes.box import Box
 from purekube.boxes.decide import BoxContext, composite_of, decide, explanation_of
@@ -96,6 +97,23 @@ class RevisedBox:
         )
         fields = present_fields(self.composite, parent)
         return unchanged(self.composite, parent, NOT_SERVED, message, fields, now)
+
+
+def retired_kinds(box: Box, former: Mapping[str, Box], parents: Iterable[Manifest]) -> tuple[Kind, ...]:
+    """Return the kinds that a box no longer has while a parent may hold objects of them.
+
+    A parent may hold those of its revision, whose box is in `former`, and those that are recorded on it. Parents whose
+    children are another account's are left out: that account needs the rights.
+    """
+    present = composite_of(box)
+    kinds = {name: composite_of(each).child_kinds for name, each in former.items()}
+    retired = [kind for kind in _each(chain.from_iterable(kinds.values())) if kind not in present.child_kinds]
+    if not retired or present.impersonates:
+        return ()
+    held: set[Kind] = set()
+    for parent in map(present.read, parents):
+        held.update(kinds.get(_recorded(parent), ()), present.recorded_kinds(parent))
+    return tuple(kind for kind in retired if kind in held)
 
 
 def _recorded(parent: Parent) -> str:

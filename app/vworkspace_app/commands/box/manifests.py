@@ -11,6 +11,7 @@ from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
 from purekube.boxes.definition import crd_of
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.model import KIND
@@ -40,10 +41,12 @@ def render_rbac(
     output: Format,
     former: Sequence[str] = (),
     for_account: str = "",
+    previous: str = "",
 ) -> str:
     """Return the roles of a box, or the roles to prune kinds that an earlier file named. Raises CommandError.
 
-    `for_account`: the roles of a ServiceAccount that acts for objects, by namespace and name.
+    `for_account`: the roles of a ServiceAccount that acts for objects, by namespace and name. With the file of the
+    `previous` definition there are both.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -51,7 +54,15 @@ def render_rbac(
         options = _of_account(file, box, for_account, options)
     if kinds:
         return dump(list(former_roles(name_of(box), kinds, options)), output)
-    return dump(list(account_rbac(box, options) if for_account else box_rbac(box, options)), output)
+    own = account_rbac(box, options) if for_account else box_rbac(box, options)
+    retired = _retired(box, _loaded(previous, crds)[0]) if previous else ()
+    return dump([*own, *former_roles(name_of(box), retired, options)], output)
+
+
+def _retired(box: Box, previous: Box) -> tuple[Kind, ...]:
+    """Return the kinds of the previous definition that this one does not make."""
+    kinds = composite_of(box).child_kinds
+    return tuple(kind for kind in composite_of(previous).child_kinds if kind not in kinds)
 
 
 def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> RoleOptions:
@@ -134,6 +145,10 @@ def rbac(
     ] = "",
     leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
     former: Former = None,
+    previous: Annotated[
+        str,
+        Parameter(help="Besides: a role for pruning each kind that only this file makes, the box as it was before."),
+    ] = "",
     for_account: Annotated[
         str, Parameter(help="Instead: the roles of this NAMESPACE/NAME, as which the box acts (serviceAccountName).")
     ] = "",
@@ -145,15 +160,17 @@ def rbac(
     name needs those.
 
     Pruning what an earlier file made, of a kind that this one does not name, needs rights of its own until that is
-    gone: an object whose prune waits for them says so in Stalled, with this command. Examples:
+    gone: an object whose prune waits for them says so in Stalled, with this command. Each is a role of its own, to be
+    deleted then. Examples:
 
         vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
         vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
         vworkspace-operator box rbac webapp.yaml --namespace team --former Job/jobs.v1.batch
+        vworkspace-operator box rbac webapp.yaml --namespace team --previous webapp-1.yaml
         vworkspace-operator box rbac webapp.yaml --for-account team/apps
     """
     options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
-    print(render_rbac(file, crds or (), options, output, former or (), for_account), end="")
+    print(render_rbac(file, crds or (), options, output, former or (), for_account, previous), end="")
 
 
 def manifests(
