@@ -71,8 +71,8 @@ test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or
 test-slow: $(VENV)/.dev  ## the slow ones alone, without the seeded operators of `make test-examiner`
 	@$(PYTEST) -m "slow and not installs and not seeded"
 
-test-examiner: $(VENV)/.dev  ## an operator with each seeded defect, examined by `conformance operator`
-	@$(PYTEST) -m seeded tests/conformance/test_examiner.py
+test-examiner: $(VENV)/.dev  ## operators with seeded defects, and one of kopf, examined by `conformance operator`
+	@$(PYTEST) -m seeded tests/conformance
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --workers $(WORKERS) \

@@ -1,4 +1,7 @@
-"""Operators written with kopf get the verdicts that reading them predicts (CONF-1, CONF-2)."""
+"""An operator of this API written with kopf gets the verdict that reading it predicts, from every check (CONF-1).
+
+The program is `bench/kopf_operator.py`: handlers of an instance and of its release, as kopf's documentation teaches.
+"""
 
 import json
 import sys
@@ -9,35 +12,70 @@ import pytest
 from tests.docs.markdown import ROOT
 from tests.support.commands import run
 
-pytestmark = pytest.mark.slow
-
 KOPF = f"{Path(sys.executable).with_name('kopf')} run --standalone --all-namespaces"
-PREDICTED = {
-    "converges": "pass",
-    "observed_generation": "pass",
-    "foreign_metadata": "pass",  # it applies its own fields only
-    "source_is_immutable": "FAIL",  # a version is a new tag of the same source
-    "one_switch": "FAIL",  # and reaches Flux before the values do
-    "conflict": "FAIL",  # 409 is an error like others to it
-    "placeholder": "FAIL",  # it reads spec.chart of every instance
-    "gate": "FAIL",  # it knows no gate, no cluster and no label
-    "unmanaged": "FAIL",
-    "wrong_cluster": "FAIL",
-    "finalizer_first": "FAIL",  # kopf's finalizer has another name
-    "deletion": "FAIL",  # it deletes by name
-    "deletion_waits": "FAIL",  # and does not wait for Flux
+PASSES = (
+    "converges restart equal_releases installing no_flapping one_manager observed_generation foreign_metadata"
+    " one_release form_of_conditions events cut_watches expired_watches conflicting_edit unreadable_neighbour sigterm"
+    " immutable"
+)
+"""What kopf does for every program, what applying one's own fields brings, and a rule that the CRD has."""
+
+FAILS = {
+    "it writes generation and two conditions, and no other field of the status": "status_fields reason_of_status",
+    "it writes the list of conditions as a whole": "foreign_conditions",
+    "Ready=False is Installing to it, whatever Flux reports": "failed_install chart_unreachable failed_upgrade"
+    " long_message retry",
+    "it knows no gate, no cluster, no label and no annotation": "gate wrong_cluster unmanaged labels_downstream abandon"
+    " orphan",
+    "kopf's finalizer has another name": "finalizer_first",
+    "it deletes the release by its name, and does not wait for Flux": "deletion deletion_waits deletion_survives",
+    "it reads spec.chart of every instance": "placeholder",
+    "it knows no account, no policy, no reference to a Secret": "release accounts forbidden_version inline_secret"
+    " values_secret",
+    "it changes the source in place, before the values": "source_is_immutable one_switch prune",
+    "an error of the API server ends its try for a minute, and stands in its log": "conflict name_taken missing_flux"
+    " refused_write invalid_write missing_right conflicts",
+    "it does not know the condition Suspended": "suspended_by_hand transition_times",
+    "a deleted release is no event for which it has a handler": "deleted_release",
+    "kopf writes its bookkeeping, and again after a restart": "silence silence_after_restart",
+    "it has no handler of Operations": "one_run phases bad_parameters target_missing capability approval"
+    " no_second_release backup_stays failing_job upgrade failed_upgrade conflict",
+}
+NOT_TRIED = {
+    "its release has one generation for ever, since only the source changes": "generation_gate stale_cache",
+    "there was no conflict that could end": "conflict_ends",
+    "no engine object was made": "death_after_create engine_object restricted_job external_deletion snapshot cancel"
+    " delete_running deadline",
+    "kopf tries again after a minute": "backoff",
+    "there is one replica, and no control plane": "replicas forged_annotation",
 }
 
 
+@pytest.mark.slow
+@pytest.mark.seeded
 def test_an_operator_of_this_api_gets_the_verdicts_that_reading_predicts(tmp_path: Path) -> None:
-    report = tmp_path / "report.json"
-    words = [word for name in PREDICTED for word in ("--clause", name)]
-    ended = run(
-        "conformance", "operator", "--operator", f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", "--timeout", "30s",
-        *words, "--report", report, cold=True, PYTHONWARNINGS="default",
-    )  # fmt: skip
+    """On a machine that is too slow for the first patience the second one counts."""
+    predicted = {name: {"pass"} for name in PASSES.split()}
+    predicted |= {name: {"FAIL"} for names in FAILS.values() for name in names.split()}
+    predicted |= {name: {"not tried"} for names in NOT_TRIED.values() for name in names.split()}
 
+    for patience in ("10s", "30s"):
+        verdicts = _verdicts(patience, tmp_path / "report.json")
+        if verdicts == predicted:
+            return
+    assert verdicts == predicted
+
+
+def _verdicts(patience: str, report: Path) -> dict[str, set[str]]:
+    """The verdicts by check: one name may be that of checks of two clauses."""
+    ended = run(
+        "conformance", "operator", "--operator", f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", "--profile", "gitops",
+        "--timeout", patience, "--report", report, cold=True, seconds=1800, PYTHONWARNINGS="default",
+    )  # fmt: skip
     assert ended.status == 1, ended.err
-    checks = json.loads(report.read_text())["checks"]
-    assert {check["check"]: check["verdict"] for check in checks} == PREDICTED
-    assert all(check["message"] for check in checks if check["verdict"] == "FAIL")
+    found: dict[str, set[str]] = {}
+    for check in json.loads(report.read_text())["checks"]:
+        if check["check"]:  # a clause that does not show from outside has none
+            found.setdefault(check["check"], set()).add(check["verdict"])
+            assert check["message"] or check["verdict"] == "pass"
+    return found

@@ -46,15 +46,22 @@ class Ended:
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
 
-def run(*words: str | Path, stdin: str = "", home: Path | None = None, cold: bool = False, **environment: str) -> Ended:
-    """Run the command to its end."""
+def run(
+    *words: str | Path,
+    stdin: str = "",
+    home: Path | None = None,
+    cold: bool = False,
+    seconds: float = PATIENCE,
+    **environment: str,
+) -> Ended:
+    """Run the command to its end, for at most so many seconds."""
     with tempfile.TemporaryDirectory(prefix="vworkspace-run-") as folder:
         given = Path(folder, "in")
         given.write_text(stdin, encoding="utf-8")
         files = (given, Path(folder, "out"), Path(folder, "err"))
         process = start(words, clean_environment(home, environment), files, cold=cold)
         try:
-            status = process.wait(PATIENCE)
+            status = process.wait(seconds)
         finally:
             if process.poll() is None:
                 process.kill()

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -165,8 +166,15 @@ class Proxy:
         return next((fault for fault in self._faults if not fault.is_spent and fault.where(call)), None)
 
     async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
-        self.audit.answered(call, fault.status, b"")
-        await _send(send, fault.status, _status(fault.status, fault.message))
+        """Refuse as an API server does: a watch from too old a version gets status 200 and an ERROR event.
+
+        This was seen of kube-apiserver 1.36. Older ones may answer with the status 410.
+        """
+        status, content = fault.status, _status(fault.status, fault.message)
+        if call.verb == "watch" and status == HTTPStatus.GONE:
+            status, content = HTTPStatus.OK, b'{"type":"ERROR","object":' + content + b"}\n"
+        self.audit.answered(call, status, b"")
+        await _send(send, status, content)
 
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
