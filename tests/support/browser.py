@@ -59,6 +59,7 @@ def browser(*, width: int = 1280, height: int = 900, dark: bool = False, script:
         driver.set_page_load_timeout(PATIENCE)
         resize(driver, width, height)
         look(driver, dark=dark)
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # after Tab left the page too
         yield driver
     finally:
         driver.quit()

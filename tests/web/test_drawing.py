@@ -1,18 +1,22 @@
-"""SEE-3: positions of nodes and edges in a drawing, in pixels."""
+"""SEE-3: positions of nodes, edges and bars in drawings."""
 
-import itertools
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vworkspace_app.page.drawing import FRAME, NARROW, NODE_HEIGHT, Drawing, drawings_of, tip_of
+from vworkspace_app.page.lanes import lanes_part
+from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, lane_view
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode, _laid_out
 from vworkspace_core.overview.severity import Severity
 
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NAMES = [f"n-{at}" for at in range(14)]
 EDGES = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=30)
-CHAIN = list(itertools.pairwise(NAMES))
+CHAIN = list(pairwise(NAMES))
 FAN = [("n-0", name) for name in NAMES[1:]]
 
 
@@ -74,3 +78,14 @@ def test_the_reason_of_a_node_and_of_an_edge_is_told_in_a_sentence_SEE_3() -> No
     after = ObjectGraphNode("c", "Ingress", "i", "Waiting", Severity.WAITING)
     wide, _ = drawings_of(_laid_out([bad, after], [ObjectGraphEdge("a", "c", is_open=False)]))
     assert wide.lines[0].tip.startswith("Ingress i comes after Service s, which is not ready · Service s · Held Gate")
+
+
+@given(st.lists(st.floats(0, 50_000), min_size=2, max_size=6), st.sampled_from([*RANGES]))
+@example([60.0, 60.0], "1h")
+@example([50_000.0, 0.0], "1m")
+def test_every_bar_is_within_its_frame_whatever_the_range_SEE_3(minutes: list[float], range_: str) -> None:
+    times = [NOW - timedelta(minutes=each) for each in sorted(minutes, reverse=True)]
+    bars = tuple(Bar(begin, end, "ready", Severity.GOOD) for begin, end in pairwise(times))
+    part = lanes_part(lane_view([Lane("Kind", "a", Severity.GOOD, bars)], LaneQuery(range_), NOW), frozenset())
+    for _, placed in part.context["lanes"]:
+        assert all(bar.x >= 0 and bar.width > 0 and bar.x + bar.width <= 100.01 for bar in placed)

@@ -148,7 +148,7 @@ def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: 
             assert not any(name == "style" or name.startswith("on") for name in element.attributes), path
             assert element.tag != "script" or (element.attributes.get("src") and not element.text), path
         for address in addresses(answer.text):
-            assert address.startswith(("./", "../", "#")), f"{path}: {address}"
+            assert address.startswith(("./", "../", "#", "?")), f"{path}: {address}"
     for name in ASSETS:
         asset = site.get(f"/assets/{name}")
         assert asset.status == 200

@@ -37,7 +37,17 @@ Keys = pytest.importorskip("selenium.webdriver.common.keys", reason=missing()).K
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"
-VIEWS = ("/", "/?dense=1", f"{OBJECT}/shop", f"{OBJECT}/wiki", "/timeline", "/operator", "/jobs", "/nothing")
+VIEWS = (
+    "/",
+    "/?dense=1",
+    f"{OBJECT}/shop",
+    f"{OBJECT}/wiki",
+    "/timeline",
+    "/timeline?range=7d&problems=1",
+    "/operator",
+    "/jobs",
+    "/nothing",
+)
 SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 
 
@@ -80,6 +90,21 @@ def fleet() -> Iterator[PageSite]:
 def with_all_of_flux(site: PageSite, name: str) -> None:
     """As many objects in a row as an instance has, the last of which fails, and sources of before and of now."""
     uid = site.do(lambda api: api.get(instance_ref(name)))["metadata"]["uid"]
+    history = [
+        {"chartVersion": version, "status": status, "firstDeployed": at, "lastDeployed": at}
+        | {
+            "chartName": name,
+            "configDigest": "sha256:0",
+            "digest": "sha256:0",
+            "name": name,
+            "namespace": NS,
+            "version": 1,
+        }
+        for version, status, at in (
+            ("6.7.0", "failed", "2026-01-01T11:00:00Z"),
+            ("6.6.0", "deployed", "2025-12-01T00:00:00Z"),
+        )
+    ]
     repository = {"kind": "HelmRepository", "name": f"{name}-charts"}
     chart_spec = {"chart": name, "version": "6.7.0", "sourceRef": repository}
     for kind, called, spec in (
@@ -91,7 +116,11 @@ def with_all_of_flux(site: PageSite, name: str) -> None:
         manifest = kind.manifest(called, NS)
         manifest["metadata"]["labels"] = {INSTANCE_UID: uid}
         failed = condition("Stalled", "True", "RetriesExceeded", "Failed to upgrade after 3 attempt(s)")
-        site.create(kind, {**manifest, "spec": spec}, {"conditions": [failed]} if kind == HELM_RELEASE else None)
+        site.create(
+            kind,
+            {**manifest, "spec": spec},
+            {"conditions": [failed], "history": history} if kind == HELM_RELEASE else None,
+        )
 
 
 def shown(window: Any) -> dict[str, tuple[str, str]]:
@@ -257,11 +286,12 @@ def test_everything_is_reached_with_the_keyboard_SEE_3(window: Any, fleet: PageS
     assert "post-upgrade hook timed out" in told(), "the reason of what fails is told first"
     focus("a:not(.edge)[aria-label^=HelmRelease]")
     until(lambda: told().startswith("HelmRelease wiki · "), told())
+    focus("a.edge")
+    until(lambda: "comes after" in told(), told())
+    focus("a:not(.edge)[aria-label^=HelmRelease]")
     press(Keys.ENTER)
     target = "return document.querySelector('.nodes li:target').innerText"
     assert "HelmRelease wiki" in window.execute_script(target), "it leads there"
-    focus("a.edge")
-    until(lambda: "comes after" in told(), told())
 
 
 def test_focus_and_typing_survive_what_changes_around_them_SEE_3(window: Any) -> None:
@@ -296,6 +326,36 @@ def test_everybody_can_use_it_SEE_3(window: Any, fleet: PageSite, dark: bool) ->
         "the examiner sees what is wrong"
     )
     look(window, dark=False)
+
+
+def test_the_timeline_has_a_lane_an_object_on_one_axis_and_can_show_problems_alone_SEE_3(
+    window: Any, fleet: PageSite
+) -> None:
+    def lanes() -> list[str]:
+        names = "return [...document.querySelectorAll('#lanes li.lane p')].map((one) => one.children[1].textContent)"
+        return list(window.execute_script(names))
+
+    for width in (1280, 360):
+        resize(window, width, 900)
+        settle(window, f"{fleet.url}/timeline")
+        assert set(lanes()) == {"shop", "wiki", "mail", "nightly"}
+        frames = window.execute_script(
+            "return [...document.querySelectorAll('#lanes .span')].map((one) => {"
+            " const a = one.getBoundingClientRect(), b = one.closest('li > svg').getBoundingClientRect();"
+            " return a.width > 1 && a.left >= b.left - 1 && a.right <= b.right + 1 })"
+        )
+        assert len(frames) >= 4
+        assert all(frames), "every bar is seen, and within the axis"
+    resize(window, 1280, 900)
+    settle(window, f"{fleet.url}/timeline")
+    window.find_element(By.LINK_TEXT, "problems only").click()
+    until(lambda: set(lanes()) == {"wiki", "mail"}, "what is well is not shown")
+    window.execute_script("document.querySelector('#lanes li.lane svg a:last-of-type').focus()")
+    until(lambda: "wiki" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text, "its reason is told")
+    assert "post-upgrade hook" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text
+    window.find_element(By.LINK_TEXT, "7d").click()
+    until(lambda: "range=7d" in window.current_url, "another axis")
+    assert "problems=1" in window.current_url
 
 
 def test_the_tab_shows_the_state_and_follows_it_SEE_3(window: Any) -> None:

@@ -34,6 +34,7 @@ from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_ope
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.overview.summary import time_at
 
 log = structlog.get_logger("vworkspace.agent")
 
@@ -51,6 +52,7 @@ class SettledJob:
     outcome: str
     error: str
     at: datetime
+    created: datetime | None = None
 
 
 class Agent:
@@ -290,7 +292,10 @@ class Agent:
         fields = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
         (log.info if good else log.warning)("a job is settled", job_id=job_id, **fields)
         error = shown(str(body.get("error") or ""))
-        self.settled.appendleft(SettledJob(job_id, fields["object"], str(body["outcome"]), error, self._clock.now()))
+        job = self._state.jobs.get(job_id)
+        created = None if job is None else time_at(dict(job.raw), "createdAt")
+        outcome = str(body["outcome"])
+        self.settled.appendleft(SettledJob(job_id, fields["object"], outcome, error, self._clock.now(), created))
         self._on_result(str(body["outcome"]))
 
         def accepted() -> None:

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.messages import InformerPhase
@@ -21,6 +21,7 @@ from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import graph_part
+from vworkspace_app.page.lanes import lane_query, lanes_part
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.object_index import ListIndex
 from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab, list_query
@@ -30,14 +31,17 @@ from vworkspace_app.page.surroundings import (
     of_composite,
     of_controller,
     of_own_kind,
+    releases_of,
+    uid_of,
 )
-from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.overview.lanes import Lane, LaneQuery, job_lane, lane_of, lane_view
 from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
-from vworkspace_core.overview.object_list import ListRow, ListView, list_view, redacted_summary
+from vworkspace_core.overview.object_list import Headline, ListRow, ListView, headline_of, list_view, redacted_summary
 from vworkspace_core.overview.page_paths import CLUSTER_SCOPED, OBJECT
 from vworkspace_core.overview.severity import Severity, severity_of
-from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.summary import summary_of, time_at
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
 from vworkspace_core.overview.tree import origin_of, tree_of
 
@@ -47,6 +51,8 @@ _TABS: Final = (
     Tab("operator", "Operator", "operator"),
 )
 _EVERY: Final = 2.0
+_LANES_EVERY: Final = 10.0
+"""The seconds after which the axis of a timeline has moved visibly."""
 _OUTCOMES: Final = {
     "succeeded": Severity.GOOD,
     "noop": Severity.QUIET,
@@ -119,27 +125,39 @@ class OperatorPage:
             case "/":
                 return await self._fleet(self._attached, query)
             case "/timeline":
-                return await self._timeline(self._attached)
+                return await self._timeline(self._attached, lane_query(query))
             case "/operator":
                 return await self._operator(self._attached)
             case _:
-                return await self._object(self._attached, path)
+                return await self._object(self._attached, path, lane_query(query))
 
     async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> Screen:
         view = list_view(await at.ask(at.index.rows), list_query(query))
         return list_screen(view)
 
-    async def _timeline(self, at: _Attached) -> Screen:
-        async def look() -> tuple[list[TimelineEntry], list[TimelineEntry]]:
-            rows = sorted(await at.index.rows(), key=_moved, reverse=True)[:MOST]
-            found = [entry for row in rows for entry in _entries(at.components, row.ref)]
-            return found, list(_job_entries(at.components.agent))
+    async def _timeline(self, at: _Attached, query: LaneQuery) -> Screen:
+        now = at.clock.now()
 
-        conditions, jobs = await at.ask(look)
-        linked = await at.ask(partial(_linked, at.components))
-        return Screen("Timeline", "timeline", (timeline_part(last_entries([*conditions, *jobs]), linked),))
+        async def look() -> tuple[Headline, list[Lane], list[TimelineEntry], frozenset[Kind]]:
+            rows = await at.index.rows()
+            found = [
+                live for row in sorted(rows, key=_moved, reverse=True)[:MOST] if (live := _live(at.components, row))
+            ]
+            releases = await releases_of(at.components.informers, [manifest for _, manifest in found])
+            lanes = [lane_of(summary_of(kind, live), live, now, releases.get(uid_of(live))) for kind, live in found]
+            lanes += job_lanes(at.components.agent, now, only_failed=True)
+            entries = [entry for kind, live in found for entry in entries_of(kind, live)]
+            entries += _job_entries(at.components.agent)
+            return headline_of(rows), lanes, entries, await _linked(at.components)
 
-    async def _object(self, at: _Attached, path: str) -> Screen | None:
+        headline, lanes, entries, linked = await at.ask(look)
+        if query.problems:
+            entries = [entry for entry in entries if entry.severity in (Severity.BAD, Severity.WAITING)]
+        parts = (lanes_part(lane_view(lanes, query, now), linked), timeline_part(last_entries(entries), linked))
+        title = f"{headline.text} · Timeline"
+        return Screen("Timeline", "timeline", parts, every=_LANES_EVERY, tab_title=title, severity=headline.severity)
+
+    async def _object(self, at: _Attached, path: str, query: LaneQuery) -> Screen | None:
         parts = [unquote(part) for part in path.removeprefix(OBJECT).split("/")]
         if len(parts) != 3:
             return None
@@ -147,8 +165,12 @@ class OperatorPage:
         where = None if namespace == CLUSTER_SCOPED else namespace
 
         found = await at.ask(partial(_cached, at.components, resource, where, name))
-        linked = await at.ask(partial(_linked, at.components))
-        return None if found is None else object_screen(found, linked, at.clock.now())
+        linked, now = await at.ask(partial(_linked, at.components)), at.clock.now()
+        if found is None:
+            return None
+        about = ref_of(found.manifest, found.kind)
+        jobs = job_lanes(at.components.agent, now, about=str(about))
+        return object_screen(found, linked, now, jobs=jobs, query=query)
 
     async def _operator(self, at: _Attached) -> Screen:
         async def look() -> tuple[ScreenPart, ...]:
@@ -157,14 +179,16 @@ class OperatorPage:
         return Screen("Operator", "operator", await at.ask(look), every=_EVERY)
 
 
-def _moved(row: ListRow) -> tuple[bool, Any]:
-    return (row.moved is not None, row.moved)
+def _moved(row: ListRow) -> tuple[bool, bool, Any]:
+    return (row.needs_person, row.moved is not None, row.moved)
 
 
-def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
+def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
+    """Return the object of a row from the caches; None if it is gone."""
     for runner in list_informers(components):
-        if runner.kind == ref.kind and (manifest := runner.store.get(ref.namespace, ref.name)) is not None:
-            yield from entries_of(ref.kind, manifest)
+        if runner.kind == row.ref.kind and (live := runner.store.get(row.ref.namespace, row.ref.name)) is not None:
+            return row.ref.kind, live
+    return None
 
 
 async def _linked(components: Components) -> frozenset[Kind]:
@@ -210,8 +234,13 @@ def list_screen(view: ListView) -> Screen:
     )
 
 
-def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
-    """Return the screen of one object: its state, its graph (also as a list), and its timeline."""
+def object_screen(
+    cached_object: CachedObject, linked: Set[Kind], now: datetime, *, jobs: Sequence[Lane], query: LaneQuery
+) -> Screen:
+    """Return the screen of one object: its state, its graph (also as a list), and its timeline.
+
+    The lanes are in the order of cause and effect: jobs, the object, sources, release, runs.
+    """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
     if cached_object.composite is not None and cached_object.observed is not None:
@@ -221,6 +250,12 @@ def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime)
     ref = ref_of(manifest, kind)
     entries = [*entries_of(kind, manifest)]
     entries += [entry for other, live in cached_object.objects.items() for entry in entries_of(other.kind, live)]
+    tree = tree_of(kind, manifest, cached_object.objects)
+    releases = [live for other, live in cached_object.objects.items() if other.kind == HELM_RELEASE]
+    release = releases[0] if kind == APPLICATION_INSTANCE and releases else None
+    below = ((child.summary, cached_object.objects.get(child.summary.ref)) for child in tree.children)
+    lanes = [*jobs, lane_of(summary, manifest, now, release)]
+    lanes += [lane_of(child, live, now) for child, live in below if live is not None]
     namespaces = {one.namespace or "" for one in (ref, *cached_object.objects)}
     head = {
         "summary": summary,
@@ -234,9 +269,11 @@ def object_screen(cached_object: CachedObject, linked: Set[Kind], now: datetime)
         (
             ScreenPart("head", "object_head.html", head),
             graph_part(object_graph, linked),
+            lanes_part(lane_view(lanes, query, now, keep_order=True), linked),
             ScreenPart("nodes", "object_nodes.html", {"nodes": list(walk(object_graph)), "linked": linked}),
             timeline_part(last_entries(entries), linked),
         ),
+        every=_LANES_EVERY,
         scope=frozenset(namespaces) if "" not in namespaces else None,
         tab_title=f"{ref.name}: {summary.state_text}",
         severity=severity_of(summary.state),
@@ -250,6 +287,25 @@ def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Screen
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
     filled = {"days": days, "most": MOST, "count": len(entries), "linked": linked}
     return ScreenPart("timeline", "timeline.html", filled)
+
+
+def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_failed: bool = False) -> list[Lane]:
+    """Return a lane for each job that this process has or settled, oldest first; with `about` those on one object."""
+    if agent is None:
+        return []
+    settled = [
+        job_lane(job.id, job.created, job.at, job.outcome, _OUTCOMES.get(job.outcome, Severity.QUIET), now)
+        for job in reversed(agent.settled)
+        if about in ("", job.about)
+    ]
+    if only_failed:
+        return [lane for lane in settled if lane.severity is Severity.BAD]
+    ids = {lane.name for lane in settled}
+    return settled + [
+        job_lane(job.id, time_at(dict(job.raw), "createdAt"), None, job.stage.value, Severity.MOVING, now)
+        for job in sorted(agent.state.jobs.values(), key=lambda job: job.arrival)
+        if job.id not in ids and about in ("", str(job.ref))
+    ]
 
 
 def _job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:

@@ -4,14 +4,15 @@ Objects that are not cached (such as those that a release installed) are missing
 loop that owns the caches.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 import anyio.lowlevel
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
 from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.outline import is_outline
@@ -24,10 +25,12 @@ from purekube_run.controller.informers import Informers
 from purekube_run.reconcilers.passes import ControllerPasses
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
+from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""
+_UID_LABEL = re.compile(re.escape(INSTANCE_UID).encode() + rb'":\s*"([^"]+)"')
 _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 
@@ -47,7 +50,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
-    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
+    uid = uid_of(manifest)
     marks = [uid.encode()] if uid else []
     if kind == APPLICATION_INSTANCE:
         runs = await _holding(informers.store(OPERATION), namespace, name.encode())
@@ -63,6 +66,25 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
             for mark in filter(None, marks):
                 found |= await _holding(runner.store, where, mark)
     return CachedObject(kind, manifest, found)
+
+
+def uid_of(manifest: Manifest) -> str:
+    """Return the uid of an object as labels hold it; empty if it has none."""
+    return bounded_name(str(metadata(manifest).get("uid") or ""))
+
+
+async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[str, Manifest]:
+    """Return the HelmReleases of these instances by the instance's uid."""
+    uids, found = {uid_of(owner).encode() for owner in owners} - {b""}, dict[str, Manifest]()
+    store = informers.store(HELM_RELEASE)
+    for number, (namespace, name) in enumerate(store.names()):
+        raw = store.raw(namespace, name)
+        label = _UID_LABEL.search(raw) if raw is not None else None
+        if label is not None and label[1] in uids and (live := store.get(namespace, name)) is not None:
+            found[label[1].decode()] = live
+        if number % _TOGETHER == _TOGETHER - 1:
+            await anyio.lowlevel.checkpoint()
+    return found
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:

@@ -16,7 +16,18 @@ MOST: Final = 200
 """The most entries that are shown."""
 _MOST_CONDITIONS: Final = 32
 _GOOD_WHEN_TRUE: Final = frozenset(
-    ("Ready", "Available", "Succeeded", "Accepted", "Released", "Connected", "Authenticated", "ControllersHealthy")
+    (
+        "Ready",
+        "Available",
+        "Succeeded",
+        "Accepted",
+        "Released",
+        "Connected",
+        "Authenticated",
+        "ControllersHealthy",
+        "Remediated",
+        "TestSuccess",
+    )
 )
 _BAD_WHEN_TRUE: Final = frozenset(("Stalled", "Degraded", "Failed", "Disconnected", "BufferOverflow", "ClockSkew"))
 _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
@@ -46,7 +57,9 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
             yield TimelineEntry(at, what, severity, ref=ref)
     for condition in _conditions(manifest):
         if (at := time_at(condition, "lastTransitionTime")) is not None:
-            yield _of_condition(ref, condition, at)
+            entry = _of_condition(ref, condition, at)
+            if entry.severity is not Severity.QUIET:  # "Stalled is False" would bury what matters
+                yield entry
 
 
 def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:

@@ -42,6 +42,9 @@ function put(id, html) {
   const active = document.activeElement;
   const focused = active && part.contains(active) ? active : null;
   const key = focused && (focused.getAttribute("href") || focused.getAttribute("name"));
+  const same = (within) => [...within.querySelectorAll("[href], [name]")]
+    .filter((one) => one.getAttribute("href") === key || one.getAttribute("name") === key);
+  const place = key ? same(part).indexOf(focused) : 0;
   const scrolled = [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
   const holder = document.createElement("template");
   holder.innerHTML = html.trim();
@@ -51,8 +54,7 @@ function put(id, html) {
   if (fresh.matches("tr")) fresh.classList.add("fresh");
   [...fresh.querySelectorAll(".scroll")].forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
   if (key) {
-    const again = [...fresh.querySelectorAll("[href], [name]")]
-      .find((one) => one.getAttribute("href") === key || one.getAttribute("name") === key);
+    const again = same(fresh)[place] || same(fresh)[0];
     if (again) again.focus({ preventScroll: true });
   } else if (focused && focused.matches(".scroll")) {
     const again = fresh.querySelector(".scroll");
@@ -152,7 +154,9 @@ function explain(event) { // below a drawing stands the reason of what has the p
   if (!tip) return;
   if (tip.dataset.first === undefined) tip.dataset.first = tip.textContent;
   const leaves = event.type === "pointerout" || event.type === "focusout";
-  tip.textContent = leaves ? tip.dataset.first : of.dataset.tip;
+  const focused = event.type === "pointerout" && document.activeElement.closest("[data-tip]");
+  const told = !leaves ? of : focused && focused.closest("section") === of.closest("section") ? focused : null;
+  tip.textContent = told ? told.dataset.tip : tip.dataset.first;
 }
 for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) document.addEventListener(type, explain);
 

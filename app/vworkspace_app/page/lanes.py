@@ -1,0 +1,98 @@
+"""Lanes of a timeline in percent of their frame, so that they fit every screen (SEE-3)."""
+
+from collections.abc import Iterator, Mapping, Set
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from vworkspace_app.page.screens import ScreenPart
+from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, LaneView
+
+_DIVISIONS: Final[Mapping[str, int]] = {"1m": 4, "15m": 3, "1h": 4, "6h": 3, "1d": 4, "7d": 7, "30d": 3}
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_LEAST: Final = 0.5
+"""The least width of a bar, in percent: what was short is visible too."""
+_WIDE, _NARROW = 9.0, 2.9
+"""The pixels of one percent on a screen of 1280 pixels, and on a phone of 360."""
+_CHARACTER: Final = 6.9
+
+
+@attrs.frozen
+class PlacedBar:
+    """A bar with its left edge and width in percent. `room` says where its word fits: `all`, `wide` or `none`."""
+
+    bar: Bar
+    x: float
+    width: float
+    room: str
+    tip: str
+
+
+@attrs.frozen
+class Tick:
+    """A label of the axis, in percent from the left."""
+
+    x: float
+    text: str
+    anchor: str
+
+
+def lane_query(query: Mapping[str, str]) -> LaneQuery:
+    """Return the request for lanes in a URL's query."""
+    return LaneQuery(query.get("range", ""), "problems" in query)
+
+
+def lanes_part(view: LaneView, linked: Set[Kind]) -> ScreenPart:
+    """Return the part of a screen that shows lanes. Objects of the `linked` kinds have pages."""
+    lanes = [(lane, list(_placed(lane, view))) for lane in view.lanes]
+    ranges = [(name, _address(attrs.evolve(view.query, range=name)), name == view.range) for name in RANGES]
+    toggle = _address(attrs.evolve(view.query, problems=not view.query.problems))
+    filled = {"view": view, "lanes": lanes, "ticks": _ticks(view.range), "ranges": ranges, "toggle": toggle}
+    return ScreenPart("lanes", "timeline_lanes.html", {**filled, "linked": linked})
+
+
+def _address(query: LaneQuery) -> str:
+    values = {"range": query.range, "problems": "1" if query.problems else ""}
+    return "?" + urlencode({name: value for name, value in values.items() if value})
+
+
+def _placed(lane: Lane, view: LaneView) -> Iterator[PlacedBar]:
+    length = (view.end - view.begin).total_seconds()
+    for bar in lane.bars:
+        if bar.end <= view.begin:
+            continue
+        x = max(0.0, (bar.begin - view.begin).total_seconds() / length * 100)
+        width = max(_LEAST, (bar.end - view.begin).total_seconds() / length * 100 - x)
+        x = min(x, 100 - _LEAST)
+        width = min(width, 100 - x)
+        needed = len(bar.word) * _CHARACTER + 14
+        room = "all" if width * _NARROW >= needed else "wide" if width * _WIDE >= needed else "none"
+        yield PlacedBar(bar, round(x, 2), round(width, 2), room, _tip(lane, bar, view))
+
+
+def _tip(lane: Lane, bar: Bar, view: LaneView) -> str:
+    until = "now" if bar.end == view.end else _clock(bar.end, view)
+    times = f"from {_clock(bar.begin, view)} to {until} ({_duration((bar.end - bar.begin).total_seconds())})"
+    return " · ".join(filter(None, (f"{lane.kind} {lane.name}: {bar.word}", times, bar.reason)))
+
+
+def _clock(at: datetime, view: LaneView) -> str:
+    return at.strftime("%H:%M:%S UTC" if at.date() == view.end.date() else "%Y-%m-%d %H:%M UTC")
+
+
+def _duration(seconds: float) -> str:
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 2 * size), _UNITS[-1])
+    return f"{seconds / size:.0f} {unit}"
+
+
+def _ticks(name: str) -> list[Tick]:
+    number, length = _DIVISIONS[name], RANGES[name].total_seconds()
+    size, unit = next((size, unit) for size, unit in _UNITS if length / number >= size)
+    ticks = [
+        Tick(round(100 * at / number, 2), f"{length * (number - at) / number / size:.0f} {unit}", "middle")
+        for at in range(1, number)
+    ]
+    return [Tick(0, f"{length / size:.0f} {unit} ago", "start"), *ticks, Tick(100, "now", "end")]

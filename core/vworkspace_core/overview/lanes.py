@@ -1,0 +1,244 @@
+"""Lanes of a timeline: what each object did and when, as bars on one axis (SEE-3).
+
+Nothing is recorded: all follows from what objects report now, which are times of conditions and runs, and the history
+of a release. A time about which they report nothing has a bar without a claim, `earlier`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.secret_material import safe
+from vworkspace_core.api.kinds import OPERATION
+from vworkspace_core.api.reasons import InstanceReason
+from vworkspace_core.instances.observed_release import condition_of
+from vworkspace_core.overview.severity import Severity, severity_of, urgency
+from vworkspace_core.overview.summary import OverviewState, Summary, time_at
+
+RANGES: Final[Mapping[str, timedelta]] = {
+    "1m": timedelta(minutes=1),
+    "15m": timedelta(minutes=15),
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "1d": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+"""The lengths of axis that a viewer may choose."""
+MOST_LANES: Final = 100
+_MOST_REVISIONS: Final = 20
+_SOON: Final = timedelta(hours=1)
+"""The time after its creation within which an object that is Ready now was probably being installed."""
+_WORDS: Final[Mapping[str, str]] = {
+    InstanceReason.HELM_RELEASE_INSTALLING: "installing",
+    InstanceReason.HELM_RELEASE_UPGRADING: "upgrading",
+    InstanceReason.ROLLED_BACK: "rolled back",
+}
+
+
+@attrs.frozen
+class Bar:
+    """A time during which an object was in one state. `reason` says more than the word."""
+
+    begin: datetime
+    end: datetime
+    word: str
+    severity: Severity
+    reason: str = ""
+
+
+@attrs.frozen
+class Lane:
+    """The bars of one object or job, in order. `ref` is None for a job."""
+
+    kind: str
+    name: str
+    severity: Severity
+    bars: tuple[Bar, ...]
+    ref: ObjectRef | None = None
+
+    def is_problem(self, begin: datetime) -> bool:
+        """Report whether it is in trouble now, or was after `begin`."""
+        return any(_is_bad(bar) and bar.end > begin for bar in self.bars) or self.severity in _TROUBLE
+
+    @property
+    def moved(self) -> datetime | None:
+        """The time of the last change."""
+        return self.bars[-1].begin if self.bars else None
+
+
+@attrs.frozen
+class LaneQuery:
+    """The request of a viewer: a range, or "" for one that suits the lanes; and whether only problems are shown."""
+
+    range: str = ""
+    problems: bool = False
+
+
+@attrs.frozen
+class LaneView:
+    """The lanes to show between two times. `left_out` counts those that are not shown."""
+
+    query: LaneQuery
+    range: str
+    begin: datetime
+    end: datetime
+    lanes: tuple[Lane, ...]
+    left_out: int = 0
+
+
+_TROUBLE: Final = frozenset({Severity.BAD, Severity.WAITING})
+
+
+def _is_bad(bar: Bar) -> bool:
+    return bar.severity is Severity.BAD
+
+
+def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
+    """Return the lane of an object. `release` is the HelmRelease of an instance, if it has one."""
+    ref, severity = summary.ref, severity_of(summary.state)
+    if ref.kind == OPERATION:
+        bars = _run_bars(summary, manifest, now)
+    else:
+        bars = _joined(_points(summary, manifest, manifest if ref.kind == HELM_RELEASE else release), now)
+    return Lane(ref.kind.kind, safe(ref.name), severity, bars, ref)
+
+
+def job_lane(
+    id_: str, began: datetime | None, ended: datetime | None, outcome: str, severity: Severity, now: datetime
+) -> Lane:
+    """Return the lane of a job of the control plane, from its arrival to its result."""
+    end = ended or now
+    return Lane("Job", safe(id_), severity, (Bar(min(began or end, end), end, safe(outcome), severity),))
+
+
+@attrs.frozen
+class _Point:
+    """The state that begins at a time."""
+
+    at: datetime
+    word: str
+    severity: Severity
+    reason: str = ""
+
+
+def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> Iterator[_Point]:
+    """Yield the states of an object from its creation to now, the last one last."""
+    created = time_at(manifest, "metadata", "creationTimestamp")
+    since = summary.since or created
+    if since is None:
+        return
+    past = [point for point in _of_history(release) if point.at < since]
+    is_ready = summary.state is OverviewState.READY
+    if past and is_ready and past[-1].severity is not Severity.BAD:
+        word = "upgrading" if len(past) > 1 else "installing"
+        past[-1] = attrs.evolve(past[-1], word=f"{word} {past[-1].word}", severity=Severity.MOVING)
+    first = past[0].at if past else since
+    if created is not None and created < first:
+        yield from _beginning(manifest, created, first, is_ready=is_ready or bool(past))
+    yield from past
+    word = _WORDS.get(summary.reason, summary.state_text.lower())
+    text = safe(" ".join(filter(None, (summary.reason, summary.message))), 300)
+    yield _Point(since, f"{word} {summary.deployed}".strip() if is_ready else word, severity_of(summary.state), text)
+
+
+def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
+    """Yield what an object did before anything else is known: it waited for what blocked it, then it was installed."""
+    blocked = condition_of(manifest, "Blocked")
+    freed = time_at(dict(blocked), "lastTransitionTime") if blocked.get("status") == "False" else None
+    at = created
+    if freed is not None and created < freed <= first:
+        yield _Point(created, "waiting", Severity.WAITING, safe(str(blocked.get("reason") or "")))
+        at = freed
+    if at < first:
+        is_known = is_ready and first - at <= _SOON
+        yield _Point(at, "progressing", Severity.MOVING) if is_known else _Point(at, "earlier", Severity.QUIET)
+
+
+def _of_history(release: Manifest | None) -> list[_Point]:
+    """Return a point for each revision of a release, oldest first."""
+    history = get_path(release, "status", "history")
+    revisions = history[:_MOST_REVISIONS] if isinstance(history, list) else []
+    timed = [(at, revision) for revision in revisions if (at := time_at(revision, "lastDeployed")) is not None]
+    timed.sort(key=lambda each: each[0])
+    versions = [str(get_path(revision, "chartVersion") or "").partition("+")[0] for _, revision in timed]
+    return [
+        _of_revision(at, get_path(revision, "status"), version, is_back=_is_back(versions[: number + 1]))
+        for number, ((at, revision), version) in enumerate(zip(timed, versions, strict=True))
+    ]
+
+
+def _is_back(versions: Sequence[str]) -> bool:
+    """Report whether the last version ran before, with another one in between."""
+    return versions[-1] in versions[:-1] and versions[-2] != versions[-1]
+
+
+def _of_revision(at: datetime, status: Any, version: str, *, is_back: bool) -> _Point:
+    version = safe(version, 60)
+    match status:
+        case "failed":
+            return _Point(at, f"failed {version}", Severity.BAD)
+        case "pending-install" | "pending-upgrade" | "pending-rollback":
+            return _Point(at, f"installing {version}", Severity.MOVING)
+        case "uninstalling" | "uninstalled":
+            return _Point(at, "uninstalled", Severity.QUIET)
+        case _:
+            back = _Point(at, f"rolled back to {version}", Severity.WAITING)
+            return back if is_back else _Point(at, version, Severity.GOOD)
+
+
+def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar, ...]:
+    """Return the bars of an Operation, which end with its result."""
+    created, started, finished = (
+        time_at(manifest, *path)
+        for path in (("metadata", "creationTimestamp"), ("status", "startedAt"), ("status", "finishedAt"))
+    )
+    severity, word = severity_of(summary.state), summary.state_text.lower()
+    text = safe(" ".join(filter(None, (summary.reason, summary.message))), 300)
+    begin = created or started or finished or summary.since
+    if begin is None:
+        return ()
+    bars = [Bar(begin, started, "waiting", Severity.WAITING)] if started is not None and begin < started else []
+    begin = started or begin
+    return (*bars, Bar(begin, max(begin, finished or now), word, severity, text))
+
+
+def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
+    """Return a bar from each point to the next one, the last one to now."""
+    ordered = list(points)
+    ends = [*(after.at for _, after in pairwise(ordered)), now][: len(ordered)]
+    bars = (
+        Bar(point.at, max(point.at, end), point.word, point.severity, point.reason)
+        for point, end in zip(ordered, ends, strict=True)
+    )
+    return tuple(bar for bar in bars if bar.begin < bar.end)
+
+
+def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
+    """Return the lanes to show: those in trouble first, then those that changed last, unless their order means more."""
+    lanes = list(lanes)
+    length = query.range if query.range in RANGES else _suitable(lanes, now)
+    begin = now - RANGES[length]
+    shown = [lane for lane in lanes if lane.bars and (not query.problems or lane.is_problem(begin))]
+    if not keep_order:
+        shown.sort(
+            key=lambda lane: (urgency(lane.severity) if lane.severity in _TROUBLE else len(Severity), _age(lane, now))
+        )
+    return LaneView(query, length, begin, now, tuple(shown[:MOST_LANES]), max(0, len(shown) - MOST_LANES))
+
+
+def _suitable(lanes: Iterable[Lane], now: datetime) -> str:
+    """Return the shortest range that shows the last change of half of the lanes in trouble, or else of all lanes."""
+    lanes = list(lanes)
+    ages = sorted(_age(lane, now) for lane in [lane for lane in lanes if lane.severity in _TROUBLE] or lanes)
+    median = ages[(len(ages) - 1) // 2] if ages else timedelta(0)
+    return next((name for name, length in RANGES.items() if median <= length * 0.8), [*RANGES][-1])
+
+
+def _age(lane: Lane, now: datetime) -> timedelta:
+    return now - lane.moved if lane.moved is not None else timedelta.max
