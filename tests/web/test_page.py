@@ -110,6 +110,12 @@ def test_the_first_line_says_what_needs_a_person_and_how_to_help_SEE_3(site: Pag
     assert list(rows(site.get("/?needs=you").text)) == [f"{INSTANCES}:{NS}:{name}" for name in ("broken", "gated")]
 
 
+def test_every_view_says_that_it_shows_the_whole_cluster_whoever_looks_SEE_3(site: PageSite) -> None:
+    for path in ("/", "/?dense=1", "/timeline", "/operator", "/nothing"):
+        footer = next(element.text for element in elements(site.get(path).text) if element.tag == "footer")
+        assert "shows the whole cluster, every namespace, to everyone who may open it" in footer, path
+
+
 def test_filters_are_links_that_keep_the_others_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("well"), ready())
     site.create(OPERATION, operation_manifest("backup-1", NS, target="well"))

@@ -12,11 +12,13 @@ from datetime import timedelta
 from typing import Final
 
 import anyio
+import attrs
 import structlog
 
 from purekube.apimachinery.errors import AlreadyExists, NotFound, OperatorError
+from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import EVENT
-from purekube.controller.event_series import CreateEvent, EventSeries, Observed, Write
+from purekube.controller.event_series import CreateEvent, EventSeries, Observed, Write, note_with_link
 from purekube.ports import Clock, KubeApi, KubernetesEvent, PatchType
 
 _log = structlog.get_logger("events")
@@ -35,7 +37,8 @@ class BackgroundEvents:
     """An `EventSink` that writes Events through `api` while `run` runs. `instance` names this process in each Event.
 
     While `is_backlogged`, Events wait for at most ten seconds, and at most two hundred at a time. A warning is written
-    within a quarter of a second. Waiting Events are lost when the process is killed.
+    within a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL at which
+    people see an object, which ends the note of each warning about it; empty for none.
     """
 
     def __init__(
@@ -46,8 +49,10 @@ class BackgroundEvents:
         instance: str,
         field_manager: str,
         is_backlogged: Callable[[], bool] = lambda: False,
+        link: Callable[[ObjectRef], str] = lambda ref: "",
     ) -> None:
         self._api = api
+        self._link = link
         self._field_manager = field_manager
         self._clock = clock
         self._is_backlogged = is_backlogged
@@ -58,6 +63,8 @@ class BackgroundEvents:
 
     async def emit(self, event: KubernetesEvent) -> None:
         """Accept one event to be written later. Never waits and never raises."""
+        if event.type == "Warning" and (link := self._link(event.regarding)):
+            event = attrs.evolve(event, note=note_with_link(event.note, link))
         outcome = self._series.observe(event, self._clock.now())
         if outcome is Observed.DROPPED:
             self._drop(event, "too many about this object, or too many that wait")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import anyio
 from cyclopts import Parameter
 
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, ref_of
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import KubeApi
 from purekube_run.process.command_line import USAGE, CommandError
@@ -32,6 +32,7 @@ from vworkspace_app.overview.screen import WIDEST, columns
 from vworkspace_app.overview.text import console, footer, list_table, object_report
 from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
+from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import branch_data, origin_data, origin_of, shard_data, state_counts, summary_data
@@ -47,11 +48,12 @@ async def _show(
     form: Format | None,
     system_namespace: str,
     watch: bool,
+    page_url: str,
     api: KubeApi,
 ) -> None:
     boxes = await boxes_of(api, files)
     if name:
-        await _show_object(api, name, namespace, boxes, form, watch=watch)
+        await _show_object(api, name, namespace, boxes, form, page_url, watch=watch)
         return
     kinds = await _kinds(api, boxes)
     if watch:
@@ -59,6 +61,8 @@ async def _show(
         return
     own_objects = await read_own_objects(api, namespace=namespace, system_namespace=system_namespace, boxes=kinds)
     print(list_text(own_objects, form, session.now(), width=columns()), end="")
+    if page_url and form is None:
+        print(f"page: {page_url}")
 
 
 async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
@@ -72,14 +76,22 @@ def _redraw(own_objects: OwnObjects) -> None:
 
 
 async def _show_object(
-    api: KubeApi, name: str, namespace: str | None, boxes: "Sequence[Box]", form: Format | None, *, watch: bool
+    api: KubeApi,
+    name: str,
+    namespace: str | None,
+    boxes: "Sequence[Box]",
+    form: Format | None,
+    page_url: str,
+    *,
+    watch: bool,
 ) -> None:
     words = await _kinds_by_name(api, name, boxes)
     while True:
         kind, manifest = await find_named_object(api, name, namespace, words)
         box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
         around = await read_object_context(api, kind, manifest, box)
-        print(object_text(around, form, session.now(), width=columns()), end="", flush=True)
+        link = page_link(page_url, ref_of(manifest, kind))
+        print(object_text(around, form, session.now(), link, width=columns()), end="", flush=True)
         if not watch:
             return
         await anyio.sleep(2.0)
@@ -113,13 +125,16 @@ def _table_if_any(summaries: Sequence[Summary], now: datetime, width: int) -> Se
     return [list_table(summaries, now, width), ""] if summaries else []
 
 
-def object_text(around: ObjectContext, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
-    """Return one object in the requested form, folded to `width` columns."""
+def object_text(
+    around: ObjectContext, form: Format | None, now: datetime, link: str = "", *, width: int = WIDEST
+) -> str:
+    """Return one object in the requested form, folded to `width` columns, with the link to its page."""
     branch = around.tree(now)
     if form is not None:
         asked = origin_data(origin_of(around.manifest))
-        return dump([{"askedForBy": asked, **branch_data(branch), "notShown": list(around.unreadable)}], form)
-    return _print_status([object_report(branch, around, now)], width)
+        page = {"page": link} if link else {}
+        return dump([{"askedForBy": asked, **branch_data(branch), **page, "notShown": list(around.unreadable)}], form)
+    return _print_status([object_report(branch, around, now), *([f"Page: {link}"] if link else [])], width)
 
 
 def _print_status(parts: Sequence[Any], width: int) -> str:
@@ -148,6 +163,9 @@ def status(
         ),
     ] = None,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    page_url: Annotated[
+        str, Parameter(help="Base URL of the page, for a link to it.", env_var="VWORKSPACE_PAGE_URL")
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show how instances, Operations, the cluster and objects of boxes stand, why, since when, and what would help.
@@ -164,4 +182,5 @@ def status(
     form = form_of(output)
     if watch and form is not None:
         raise CommandError("--watch prints tables; leave -o away, or watch with kubectl", status=USAGE)
-    session.at_cluster(kubeconfig, partial(_show, name, namespace or None, box or (), form, system_namespace, watch))
+    shown = partial(_show, name, namespace or None, box or (), form, system_namespace, watch, page_url)
+    session.at_cluster(kubeconfig, shown)

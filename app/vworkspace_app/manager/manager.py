@@ -42,6 +42,7 @@ from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
 from vworkspace_core.clusters.controllers import FLUX_KINDS, IN_A_ROW
 from vworkspace_core.clusters.inventory import AgentReport
 from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.overview.page_paths import page_link
 
 _log = structlog.get_logger("operator")
 
@@ -85,7 +86,12 @@ class Manager:
         self.informers = Informers(informers_of(api, clock, random, _cache_scope(settings, agent), installed))
         run_id = f"{int(random() * 2**32):08x}"
         self.events = BackgroundEvents(
-            api, clock, instance=settings.identity, field_manager=FIELD_MANAGER, is_backlogged=self._is_backlogged
+            api,
+            clock,
+            instance=settings.identity,
+            field_manager=FIELD_MANAGER,
+            is_backlogged=self._is_backlogged,
+            link=partial(page_link, settings.page_url),
         )
         options = ManagerOptions(
             random,

@@ -18,7 +18,7 @@ from purekube_run.controller.informers import Informers
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.overview import notices
 from vworkspace_core.overview.notices import Attention, Notice
-from vworkspace_core.overview.page_paths import object_path
+from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.summary import summary_of
 
 _log = structlog.get_logger("notices")
@@ -51,7 +51,7 @@ class Notifier:
     ) -> None:
         self._receiver, self._informers = receiver, informers
         self._clock, self._random = clock, random
-        self._cluster, self._shard, self._page = cluster, shard, page_url.rstrip("/")
+        self._cluster, self._shard, self._page = cluster, shard, page_url
         self._state: Attention | None = None
         self._news = anyio.Event()
         for runner in informers.of(*OWN_KINDS):
@@ -86,7 +86,7 @@ class Notifier:
         return notices.observed(state, uid, None if gone else summary_of(ref.kind, manifest), self._clock.now())
 
     async def _deliver(self, notice: Notice) -> None:
-        link = self._page + object_path(notice.summary.ref) if self._page else ""
+        link = page_link(self._page, notice.summary.ref)
         try:
             await self._receiver.send(notices.cloud_event(notice, self._cluster, link))
         except Invalid as error:

@@ -35,6 +35,7 @@ _COLOURS: Final = {
 _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
 _OF_INSTANCES: Final = ("WANTED", "DEPLOYED")
 """Columns that are empty if no instance is shown."""
+_LINK_IN_NOTE: Final = re.compile(r" Page: \S+\Z")
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 
 
@@ -243,9 +244,9 @@ def _since(event: Manifest, now: datetime) -> str:
 
 
 def _note(event: Manifest) -> str:
-    """Return the Event's message without a condition at its beginning."""
+    """Return the Event's message without a condition at its beginning and a link at its end."""
     note = " ".join(str(get_path(event, "message") or "").split())
-    return _CONDITION_IN_NOTE.sub("", note)
+    return _LINK_IN_NOTE.sub("", _CONDITION_IN_NOTE.sub("", note))
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -61,12 +61,19 @@ def series_of(count: int, last: datetime) -> dict[str, Any]:
     return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
 
 
-def note_of(text: str) -> str:
-    """Return `text` redacted and cut to the longest Event note, at a character's boundary."""
-    raw = shown(text, 4 * LONGEST_NOTE).encode("utf-8", "replace")
-    if len(raw) <= LONGEST_NOTE:
+def note_with_link(text: str, link: str) -> str:
+    """Return a note that ends with a link, which is never cut off; without the link if that is too long."""
+    end = f" Page: {link}"
+    room = LONGEST_NOTE - len(end.encode())
+    return text if room < LONGEST_NOTE // 2 else note_of(text, room) + end
+
+
+def note_of(text: str, longest: int = LONGEST_NOTE) -> str:
+    """Return `text` redacted and cut to `longest` bytes, at a character's boundary."""
+    raw = shown(text, 4 * longest).encode("utf-8", "replace")
+    if len(raw) <= longest:
         return raw.decode()
-    return raw[: LONGEST_NOTE - len("…".encode())].decode("utf-8", "ignore") + "…"
+    return raw[: longest - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 class Once:

@@ -16,6 +16,11 @@ def object_path(ref: ObjectRef) -> str:
     return OBJECT + "/".join(map(_quoted, (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)))
 
 
+def page_link(base: str, ref: ObjectRef) -> str:
+    """Return the URL of an object's page below a base URL; empty without one."""
+    return base.rstrip("/") + object_path(ref) if base else ""
+
+
 def _quoted(part: str) -> str:
     """Return a part of a path with everything else as `%XX`."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in part.encode())

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import anyio
 import attrs
@@ -15,12 +16,13 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import EVENT, NAMESPACE
-from purekube.controller.event_series import Observed
+from purekube.controller.event_series import LONGEST_NOTE, Observed
 from purekube.ports import KubeRequest, KubernetesEvent, KubeVerb, Send
 from purekube_run.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from tests.support.virtual_time import run
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.overview.page_paths import page_link
 
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, "org-myteam", "nextcloud-myteam")
 
@@ -62,6 +64,37 @@ def while_running(api: Troubled, act: Callable[[BackgroundEvents], Awaitable[Non
         return sink
 
     return run(main)
+
+
+def test_a_warning_ends_with_the_link_to_its_object_which_is_never_cut_off_SEE_3() -> None:
+    """One setting, `page_url`, makes the links of notices, alerts and Events."""
+    api, link = (
+        Troubled(),
+        "https://ops.example.com/object/applicationinstances.apps.vworkspace.io/org-myteam/nextcloud-myteam",
+    )
+
+    async def main() -> None:
+        for base in ("https://ops.example.com/", ""):
+            sink = BackgroundEvents(
+                api, VirtualClock(), instance="o", field_manager=FIELD_MANAGER, link=partial(page_link, base)
+            )
+            async with anyio.create_task_group() as group:
+                group.start_soon(sink.run)
+                await sink.emit(event(f"normal{base}"))
+                for note in (f"bad{base}", f"long{base} " + "é" * 2000):
+                    await sink.emit(attrs.evolve(event(note), type="Warning"))
+                await anyio.sleep(1)
+                group.cancel_scope.cancel()
+
+    run(main)
+    notes = api.notes()
+    assert [note for note in notes if " Page: " in note] == [note for note in notes if note.endswith(f" Page: {link}")]
+    assert [note.split()[0] for note in notes if " Page: " in note] == [
+        "badhttps://ops.example.com/",
+        "longhttps://ops.example.com/",
+    ]
+    assert all(len(note.encode()) <= LONGEST_NOTE for note in notes)
+    assert {"normal", "bad", "normalhttps://ops.example.com/"} <= set(notes)
 
 
 def test_emitting_takes_no_time_and_what_is_left_at_the_end_is_still_written() -> None:

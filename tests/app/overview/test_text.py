@@ -92,7 +92,9 @@ def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -
         "deployedChart": {"name": "shop", "version": "6.8.1"},
         "releaseOverride": {"operation": "upgrade", "version": "6.8.1"},
     }
-    text = object_text(around(instance(condition("Ready", "HelmReleaseReady"), **override)), None, NOW)
+    link = "https://ops.example.com/object/applicationinstances.apps.vworkspace.io/org-myteam/nextcloud"
+    text = object_text(around(instance(condition("Ready", "HelmReleaseReady"), **override)), None, NOW, link)
+    assert text.endswith(f"Page: {link}\n"), "whole, however wide the screen is"
     assert "wanted: 6.8.0; deployed: 6.8.1 (requested by Operation upgrade)" in text
 
 
