@@ -52,12 +52,22 @@ class SimulatedControllers:
         """Observe and do everything that is due, until nothing more follows; return whether there was anything."""
         worked = False
         for _ in range(_MOST_ROUNDS):
+            if not self._has_work:
+                return worked
             observed = self._observe()
             passed = any(self._pass(simulator) for simulator in self.simulators)
             if not observed and not passed:
                 return worked
             worked = True
         raise NoEnd("the simulated controllers do not come to an end")
+
+    @property
+    def _has_work(self) -> bool:
+        """Report whether a watch holds events, a kind may be served that was not, or a pass is due."""
+        if self._ready or self._resources != self._api.server.registry.generation:
+            return True
+        due = self.next_wake_up()
+        return due is not None and due <= self._now()
 
     def _pass(self, simulator: Simulator) -> bool:
         due, now = simulator.next_wake_up(), self._now()

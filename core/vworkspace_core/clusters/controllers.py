@@ -57,6 +57,13 @@ _CONTROLLERS: Final = (
         if engine.controller is not None and engine.controller.install != FLUX
     ),
 )
+_FLUX_CONTROLLERS: Final = tuple(
+    attrs.evolve(each, install=f"install {each.install}") for each in _CONTROLLERS if each.install
+)
+_NAMES: Final = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds} | dict.fromkeys(
+    own_kinds.OWN_KINDS, _OPERATOR
+)
+"""The controller that serves each kind."""
 
 
 def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:
@@ -87,20 +94,18 @@ def controllers_condition(
 
 def _missing(watched: Mapping[Kind, InformerReport], installation: Installation) -> Iterator[str]:
     own = _Controller(_OPERATOR, own_kinds.OWN_KINDS, crds_remedy(installation))
-    flux = (attrs.evolve(each, install=f"install {each.install}") for each in _CONTROLLERS if each.install)
-    for controller in (own, *flux):
+    for controller in (own, *_FLUX_CONTROLLERS):
         if absent := [kind.crd_name for kind in controller.kinds if not _served(watched, kind)]:
             yield f"{controller.name}: {', '.join(absent)} not installed. To fix: {controller.install}"
 
 
 def _degraded(watched: Mapping[Kind, InformerReport], installation: Installation) -> Iterator[str]:
-    names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
-    names |= dict.fromkeys(own_kinds.OWN_KINDS, _OPERATOR)
-    for kind, state in sorted(watched.items()):
-        if state.served and state.trouble and state.failures >= IN_A_ROW:
-            right = refused_right(state.trouble)
-            message = state.trouble if right is None else not_permitted(right, installation)
-            yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
+    troubles = {kind: each.trouble for kind, each in watched.items() if each.served and each.failures >= IN_A_ROW}
+    for kind, trouble in sorted(troubles.items()):
+        if trouble:
+            right = refused_right(trouble)
+            message = trouble if right is None else not_permitted(right, installation)
+            yield f"{_NAMES.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
 
 
 def _served(watched: Mapping[Kind, InformerReport], kind: Kind) -> bool:
