@@ -57,7 +57,7 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
         manager=write.manager,
         subresource=write.subresource,
         now=write.now,
-        managers=_claimed(definition, raw, {}),
+        managers=_claimed(definition, raw, None),
     )
     return finalize_create(definition, manifest, write, (*warnings, *more))
 
@@ -72,7 +72,7 @@ def update(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
     if uid and uid != live["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _live_managers(live)))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live))
 
 
 def patch(
@@ -94,7 +94,7 @@ def patch(
         return _scale(definition, live, patched, write)
     raw = require_type(definition, patched)
     manifest, warnings = _read_patched(definition, raw, write, live if write.settled else None)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, _live_managers(live)))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live))
 
 
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
@@ -221,12 +221,14 @@ def _live_managers(live: Manifest) -> Managers:
     return decode_managers(live["metadata"].get("managedFields"))
 
 
-def _claimed(definition: ServedKind, raw: Manifest, held: Managers) -> Managers:
+def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None) -> Managers:
     """Return the ownership to start from, given managedFields in the request (S-68, S-69)."""
     asked = (raw.get("metadata") or {}).get("managedFields")
     if is_reset(asked, built_in=definition.built_in):
         return {}
-    if not asked:
+    held = {} if live is None else _live_managers(live)
+    # Most requests repeat the entries that they read: these were written by the server, and need no check.
+    if not asked or (live is not None and asked == live["metadata"].get("managedFields")):
         return held
     try:
         return decode_managers(asked, trusted=False) or held
