@@ -75,7 +75,7 @@ async def pilot() -> dict[str, Template]:
     """Return an instance at rest, its source, its release and their namespace, by plural."""
     clock, (name, space) = VirtualClock(), PILOT
     server = ApiServer(now=clock.now)
-    admin = InProcessKube(server, sleep=clock.sleep)
+    admin = InProcessKube(server)
     for crd in (*crd_manifests(), *flux_crds()):
         await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="bench")
     gated = {**NAMESPACE.manifest(space), "metadata": {"name": space, "labels": {"managed-by": "vworkspace"}}}
@@ -90,7 +90,7 @@ async def pilot() -> dict[str, Template]:
             last_applied[request.kind] = request.body
         return await proceed(request)
 
-    api = InProcessKube(server, sleep=clock.sleep).through(record)
+    api = InProcessKube(server).through(record)
     async with anyio.create_task_group() as group:
         group.start_soon(run_flux, admin, clock)
         group.start_soon(Manager(api, clock, OperatorSettings(Settings(cluster_id=CLUSTER))).run)

@@ -217,7 +217,7 @@ def operate(story: Callable[[World, Callable[[], Manager]], Awaitable[None]], cr
 
         def operator() -> Manager:
             return Manager(
-                InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep),
+                InProcessKube(world.cluster, caller=Caller(OPERATOR)),
                 world.clock,
                 QUICK,
                 agent=AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), MemoryJobStore()),

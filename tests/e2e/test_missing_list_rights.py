@@ -57,7 +57,7 @@ def beside(story: Story, *denied: Kind, agent: bool = True) -> None:
 
     async def main() -> None:
         world = World.create(VirtualClock(), QUICK_FLUX)
-        whole = InProcessKube(world.cluster, caller=Caller(OPERATOR), sleep=world.clock.sleep)
+        whole = InProcessKube(world.cluster, caller=Caller(OPERATOR))
         api = Restricted(whole, frozenset(denied))
         credentials = Live(Credentials(url="https://odoo.example.com", cluster_id=CLUSTER))
         options = AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), MemoryJobStore())

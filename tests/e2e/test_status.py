@@ -124,7 +124,7 @@ def test_what_changes_is_shown_as_it_comes_and_what_may_not_be_seen_is_named_SEE
         return {summary_of(*each).ref.name: summary_of(*each).state.value for each in shown[-1].objects}
 
     async def story(world: World) -> None:
-        api = InProcessKube(world.cluster, sleep=world.clock.sleep)
+        api = InProcessKube(world.cluster)
         absent = Kind("shops.example.com", "v1", "Shop", "shops")
         async with anyio.create_task_group() as group:
             group.start_soon(FollowedObjects(api, None, OWN_NS, [absent]).run, shown.append)

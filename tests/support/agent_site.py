@@ -45,7 +45,7 @@ class Site:
         self.server = ControlPlaneServer(now=self.clock.now, mint=lambda: f"minted-{next(numbers)}", **server)
         self.server.tokens.add(CLUSTER_ID, "token")
         self.control = InProcessControlPlane(self.server, "token")
-        self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
+        self.kube = InProcessKube(ApiServer(now=self.clock.now))
         self.store = MemoryJobStore()
         self.known: dict[ObjectRef, Manifest] = {}
         self.agent = self.new_agent()

@@ -229,8 +229,8 @@ def in_process(story: Play, behaviour: DownstreamBehaviour, *, rbac: bool = Fals
     async def main() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now, collects=True, rbac=rbac)
-        admin = InProcessKube(server, sleep=clock.sleep)
-        api = InProcessKube(server, caller=_OPERATOR, sleep=clock.sleep)
+        admin = InProcessKube(server)
+        api = InProcessKube(server, caller=_OPERATOR)
         await _with_workloads(BoxSite(admin, api, clock, server), admin, story, behaviour)
 
     run_in_virtual_time(main)

@@ -188,7 +188,7 @@ class ChaosWorld:
     def __init__(self) -> None:
         self.loop = VirtualTimeLoop()
         self.clock = LocalClock(self.loop)
-        self.kube = InProcessKube(ApiServer(now=self.loop.now, collects=True), sleep=asyncio.sleep)
+        self.kube = InProcessKube(ApiServer(now=self.loop.now, collects=True))
         numbers = itertools.count()
         self.server = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
         self.server.tokens.add(CLUSTER_ID, TOKEN)

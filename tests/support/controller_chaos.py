@@ -168,7 +168,7 @@ class ControllerChaos:
     def __init__(self) -> None:
         structlog.configure(processors=[_nothing])
         self.loop = VirtualTimeLoop()
-        self.kube = InProcessKube(ApiServer(now=self.loop.now, collects=True), sleep=asyncio.sleep)
+        self.kube = InProcessKube(ApiServer(now=self.loop.now, collects=True))
         self.witness = Witness(self)
         self.starts = 0
         self.deleted: set[str] = set()

@@ -152,8 +152,8 @@ def play(story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = Fal
     async def main() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now, collects=True, rbac=rbac)
-        admin = InProcessKube(server, sleep=clock.sleep)
-        faults = FaultyKube(InProcessKube(server, caller=_OPERATOR, sleep=clock.sleep))
+        admin = InProcessKube(server)
+        faults = FaultyKube(InProcessKube(server, caller=_OPERATOR))
         site = ControllerSite(admin, faults, clock, faults, server)
         await site.install(SHOP)
         await admin.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")

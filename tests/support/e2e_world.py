@@ -166,7 +166,7 @@ class World:
             run_sync(admin.create(manifest, kind=NAMESPACE, field_manager="admin"))
         history = History(InProcessRecord.of(admin, recorded(hands)))
         operator, flux, others = (
-            Witness(InProcessKube(server, caller=caller, sleep=clock.sleep))
+            Witness(InProcessKube(server, caller=caller))
             for caller in (Caller(OPERATOR), Caller(FLUX, agent="flux/2"), Caller(ENGINES, agent="engines/1"))
         )
         return cls.of(clock, hands, history, (operator, flux, others), behaviour, engines, embedded=server)

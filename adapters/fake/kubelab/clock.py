@@ -1,10 +1,12 @@
 """Time under the control of tests and simulations: a manual clock, and an event loop whose time jumps (RUN-10)."""
 
 import asyncio
+import heapq
 import itertools
 import selectors
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -98,6 +100,18 @@ class _NumberedTask(asyncio.Task[Any]):
         return self._number
 
 
+class _NumberedTimer(asyncio.TimerHandle):
+    """A timer that fires after those of its moment that were set before it: a heap alone has no such order (SIM-3)."""
+
+    __slots__ = ("number",)
+    number: int
+    _scheduled: bool
+    _when: float
+
+    def __lt__(self, other: "_NumberedTimer") -> bool:  # type: ignore[override]  # a loop has only its own timers
+        return self._when < other._when or (self._when == other._when and self.number < other.number)
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time: when nothing is ready, `time()` jumps to the next timer.
 
@@ -121,6 +135,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
         # Timers that are due within the resolution fire together: a jump reaches them except for a rounding error.
         self._clock_resolution = 1e-9
+        self._scheduled: list[_NumberedTimer] = []
+        self._timer_numbers = itertools.count()
         numbers = itertools.count()
         self.set_task_factory(lambda loop, work, **named: _NumberedTask(work, number=next(numbers), loop=loop, **named))
 
@@ -131,6 +147,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def now(self) -> datetime:
         """Return the virtual wall time."""
         return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Set a timer. Those of one moment fire in the order in which they were set."""
+        timer = _NumberedTimer(when, callback, args, self, context)
+        timer.number = next(self._timer_numbers)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts

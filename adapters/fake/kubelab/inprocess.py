@@ -4,7 +4,7 @@ Every call returns without suspending, so that a simulation can drive it with `r
 running event loop.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar, assert_never
 
 import attrs
@@ -36,7 +36,6 @@ _WRITES: Final = {
     KubeVerb.APPLY: RequestVerb.PATCH,
     KubeVerb.PATCH: RequestVerb.PATCH,
 }
-Sleep = Callable[[float], Awaitable[None]]
 OnOpen = Callable[[KubeRequest, WatchStream], None]
 
 
@@ -61,10 +60,9 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 class InProcessTransport:
     """A `KubeTransport` to an in-memory API server, as one user."""
 
-    def __init__(self, server: ApiServer, caller: Caller, sleep: Sleep | None, on_open: OnOpen) -> None:
+    def __init__(self, server: ApiServer, caller: Caller, on_open: OnOpen) -> None:
         self._server = server
         self._caller = caller
-        self._sleep = sleep
         self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
@@ -80,7 +78,7 @@ class InProcessTransport:
         try:
             stream = self.open_watch(request)
             self._on_open(request, stream)
-            async for event in follow(stream, seconds, lambda: self._server.store.version, self._sleep):
+            async for event in follow(stream, seconds, lambda: self._server.store.version):
                 yield attrs.evolve(event, object=_outline(event.object)) if request.metadata_only else event
         except ApiFailure as failure:
             raise core_error(failure, str(request), request.kind) from failure
@@ -122,14 +120,11 @@ class InProcessTransport:
 class InProcessKube(KubeApi):
     """A `KubeApi` to an in-memory API server, as one user.
 
-    `sleep` is used to end a watch after its `timeout_seconds`; None means asyncio's. `on_open` is called with the
-    stream of each watch, which the caller may end or let fail.
+    `on_open` is called with the stream of each watch, which the caller may end or let fail.
     """
 
-    def __init__(
-        self, server: ApiServer, *, caller: Caller = ADMIN, sleep: Sleep | None = None, on_open: OnOpen = _ignore
-    ) -> None:
-        self._in_process = InProcessTransport(server, caller, sleep, on_open)
+    def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, on_open: OnOpen = _ignore) -> None:
+        self._in_process = InProcessTransport(server, caller, on_open)
         super().__init__(self._in_process)
         self.server = server
         self.caller = caller

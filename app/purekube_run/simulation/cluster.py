@@ -13,7 +13,7 @@ from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.flux.crds import flux_crds
-from kubelab.inprocess import InProcessKube, Sleep, run_sync
+from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.simulator import Simulator
@@ -79,9 +79,9 @@ class MemoryCluster:
         """True if a namespace is created when an object needs it."""
         self._simulated = tuple(simulated)
 
-    def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
+    def connect(self, user: str, agent: str) -> InProcessKube:
         """Return a client whose calls are made as the given user."""
-        return InProcessKube(self.server, caller=Caller(user, agent=agent), sleep=sleep)
+        return InProcessKube(self.server, caller=Caller(user, agent=agent))
 
     def install(self, definitions: Iterable[Manifest]) -> None:
         """Create the CRDs, then the CRDs of the simulated controllers that are still missing."""

@@ -304,9 +304,10 @@ class KubeConnection(KubeApi):
         await link.travel(link.latency)
         await link.pass_partition()
         watches = link.watches
+        watch: _OpenWatch | None = None
         try:
             async for event in proceed(request):
-                watch = next((each for each in watches if each.request is request), None)
+                watch = watch or next((each for each in watches if each.request is request), None)
                 for _ in range(1 if watch is None else 1 + watch.repeats):
                     if await link.process.streams.through(request.kind, event) and await self._arrives(watch):
                         yield event

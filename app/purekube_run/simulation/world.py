@@ -277,7 +277,7 @@ class World(MemoryCluster):
     def api_of(self, replica: Replica) -> KubeApi:
         """Return the API server, as the user of a replica."""
         caller = Caller(replica.user, agent="vworkspace-operator/1")
-        return InProcessKube(self.server, caller=caller, sleep=asyncio.sleep, on_open=replica.link.opened)
+        return InProcessKube(self.server, caller=caller, on_open=replica.link.opened)
 
     def version(self) -> int:
         """Return the version of everything that is stored."""

@@ -17,7 +17,7 @@ async def write(api: KubeApi, name: str) -> None:
 def test_writes_of_a_box_are_paced_after_a_burst_and_delay_neither_its_reads_nor_other_boxes_PH_10() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        kube = InProcessKube(ApiServer(now=clock.now), sleep=clock.sleep)
+        kube = InProcessKube(ApiServer(now=clock.now))
         busy, other = (kube.through(WriteBudget(clock, per_second=10, burst=20)) for _ in range(2))
         begun = clock.monotonic()
         for number in range(20):

@@ -55,7 +55,7 @@ def reports(kind: Kind, seconds: float, **broken: Any) -> tuple[float, HealthRep
     """How long health stayed green after the network broke, and both reports after `seconds`."""
 
     async def main() -> tuple[float, HealthReport, HealthReport]:  # type: ignore[return]
-        network = Network(InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep))
+        network = Network(InProcessKube(ApiServer(now=CLOCK.now)))
         informer = InformerRunner(network, kind, clock=CLOCK, random=lambda: 0.5)
 
         def vitals() -> Vitals:
@@ -88,7 +88,7 @@ def test_a_watch_that_stalls_on_every_try_is_made_up_for_by_lists() -> None:
 
 def test_an_informer_that_hangs_turns_health_red_soon_after_its_own_time_limit() -> None:
     async def main() -> tuple[float, str]:  # type: ignore[return]
-        network = Network(InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep), silent=True, deaf=True)
+        network = Network(InProcessKube(ApiServer(now=CLOCK.now)), silent=True, deaf=True)
         informer = InformerRunner(network, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5)
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)

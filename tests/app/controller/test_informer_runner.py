@@ -90,7 +90,7 @@ def play(story: Callable[[Scene], Awaitable[T]], kind: Kind = CONFIG_MAP, **sett
     """Run a story with an informer running beside it."""
 
     async def main() -> T:
-        api = Faulty(InProcessKube(ApiServer(now=CLOCK.now, window=20), sleep=CLOCK.sleep))
+        api = Faulty(InProcessKube(ApiServer(now=CLOCK.now, window=20)))
         options = {"namespace": "default", "page_size": 2, **settings}
         informer = InformerRunner(api, kind, clock=CLOCK, random=lambda: 0.5, **options)
         scene = Scene(api, informer)

@@ -127,10 +127,10 @@ def play(
     async def main() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
-        admin = InProcessKube(server, sleep=clock.sleep)
+        admin = InProcessKube(server)
         await admin.create(SHOP.crd(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
         await admin.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
-        api = InProcessKube(server, caller=Caller("operator", agent="runner/1"), sleep=clock.sleep)
+        api = InProcessKube(server, caller=Caller("operator", agent="runner/1"))
         shops = InformerRunner(api, SHOP.kind, clock=clock, random=Random(0).random)
         script = Scripted(clock, seconds)
         words = standard_words(SHOP.kind, TYPES)

@@ -49,7 +49,7 @@ class Site:
     heard: list[Credentials] = attrs.field(factory=list, repr=False)
 
     async def prepare(self, token_file: Path | None = None, **options: Any) -> None:
-        self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
+        self.kube = InProcessKube(ApiServer(now=self.clock.now))
         namespace = {**NAMESPACE.manifest(OWN)}
         await self.kube.create(namespace, kind=NAMESPACE, field_manager="setup")
         if token_file is None:

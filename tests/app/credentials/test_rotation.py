@@ -53,7 +53,7 @@ class Site:
             now=self.clock.now, token_lifetime=self.lifetime, mint=lambda: f"{MARK}-{next(numbers)}"
         )
         self.server.tokens.add(CLUSTER, f"{MARK}-first")
-        self.kube = InProcessKube(ApiServer(now=self.clock.now), sleep=self.clock.sleep)
+        self.kube = InProcessKube(ApiServer(now=self.clock.now))
         await self.kube.create(NAMESPACE.manifest(OWN), kind=NAMESPACE, field_manager="setup")
         secret = new_secret(OWN, "https://odoo.example.com", CLUSTER, StoredCredential(f"{MARK}-first"))
         await self.kube.create(secret, kind=SECRET, field_manager="setup")

@@ -32,7 +32,7 @@ async def cluster(clock: VirtualClock, box: Box) -> tuple[ApiServer, InProcessKu
         await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
     gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
     await admin.create(gated, kind=NAMESPACE, field_manager="admin")
-    return server, admin, InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+    return server, admin, InProcessKube(server, caller=Caller("operator", agent="operator/1"))
 
 
 def web(box: Box, namespace: str) -> Manifest:

@@ -78,7 +78,7 @@ def play(story: Callable[[Site], Awaitable[None]], elected: Callable[[], Awaitab
         for crd in (*crd_manifests(), *flux_crds()):
             await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
         await admin.create({**NAMESPACE.manifest(NS), "metadata": {"name": NS}}, kind=NAMESPACE, field_manager="admin")
-        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"))
         receiver = Receiver()
         settings = OperatorSettings(Settings(cluster_id=CLUSTER), page_url="https://ops.example.com/vw/")
         election = Election() if elected is None else Election(elected)

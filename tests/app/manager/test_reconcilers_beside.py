@@ -39,7 +39,7 @@ def test_the_manager_runs_a_reconciler_once_it_is_elected_and_lets_it_finish() -
     async def main() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
-        admin, api = InProcessKube(server), InProcessKube(server, sleep=clock.sleep)
+        admin, api = InProcessKube(server), InProcessKube(server)
         for crd in (*crd_manifests(), SHOP.crd()):
             await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
         await admin.create(NAMESPACE.manifest("team"), kind=NAMESPACE, field_manager="admin")

@@ -88,11 +88,11 @@ class World:
         for name in SPACES:
             gated = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
             await self.admin.create(gated, kind=NAMESPACE, field_manager="admin")
-        flux = InProcessKube(self.server, caller=Caller("flux", agent="flux/1"), sleep=self.clock.sleep)
+        flux = InProcessKube(self.server, caller=Caller("flux", agent="flux/1"))
         self.group.start_soon(run_flux, flux, self.clock)
 
     def start(self, user: str, shard: str) -> Process:
-        api = InProcessKube(self.server, caller=Caller(user, agent="operator/1"), sleep=self.clock.sleep)
+        api = InProcessKube(self.server, caller=Caller(user, agent="operator/1"))
         elector = Elector(
             api,
             fence := Fence(self.clock.monotonic),

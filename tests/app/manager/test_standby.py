@@ -38,7 +38,7 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
         gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
         await admin.create(gated, kind=NAMESPACE, field_manager="admin")
         may_write = anyio.Event()
-        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"))
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
         manager = Manager(api, clock, settings, election=Election(may_write.wait), random=lambda: 0.5)
 

@@ -94,7 +94,7 @@ def lived() -> Metrics:
             return reconcile_result
 
         driver = WorkerPool(reconcile, clock=CLOCK, workers=8, observer=metrics.controller("applicationinstance"))
-        api = InProcessKube(ApiServer(now=CLOCK.now), sleep=CLOCK.sleep)
+        api = InProcessKube(ApiServer(now=CLOCK.now))
         await api.create({**CONFIG_MAP.manifest("a", "default")}, kind=CONFIG_MAP, field_manager="test")
         informer = InformerRunner(api, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5)
         for name in (*ends, "crash", "hang"):

@@ -80,10 +80,10 @@ class Day:
         """A cluster with Flux in it, and nothing of ours."""
         clock = VirtualClock()
         server = ApiServer(now=clock.now, collects=True, rbac=True)
-        desk = Desk(server, sleep=clock.sleep)
+        desk = Desk(server)
         for definition in flux_crds():
             run_sync(desk.create(definition, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="flux"))
-        controllers = InProcessKube(server, sleep=clock.sleep)
+        controllers = InProcessKube(server)
         day = cls(clock, server, desk, FluxSimulator(controllers, behaviour), group)
         group.start_soon(run_flux, controllers, clock, day.flux)
         group.start_soon(day._deploy)
@@ -116,7 +116,7 @@ class Day:
         said = {**flags, **{flag.removeprefix("no-"): not flag.startswith("no-") for flag in on}}
         loaded = load({name.replace("-", "_"): value for name, value in said.items()}, {})
         settings = operator_settings(loaded.settings, loaded.settings.cluster_id, Templates())
-        api = InProcessKube(self.server, caller=Caller(_ACCOUNT, _GROUPS, NAME), sleep=self.clock.sleep)
+        api = InProcessKube(self.server, caller=Caller(_ACCOUNT, _GROUPS, NAME))
         elector = Elector(
             api,
             Fence(monotonic=self.clock.monotonic),

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelab.clock import virtual_loop
+from kubelab.clock import VirtualTimeLoop, virtual_loop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model import failure as failures
 from kubelab.model.failure import ApiFailure, FailureCause, core_error
 from kubelab.server import ApiServer
+from kubelab.ssa.managers import decode_managers
 from kubelab.storage.watch_stream import WatchStream
+from kubelab.writes import pipeline
 from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
@@ -146,6 +148,51 @@ def test_a_watch_waits_on_the_event_loop_and_ends_in_its_time_W_19() -> None:
         (WatchEventType.BOOKMARK, None, 100),
     ]
     assert round(lasted) == 100
+
+
+def test_a_quiet_watch_costs_one_timer_a_bookmark_and_no_task_W_19(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = InProcessKube(new_server())
+    timers: list[float] = []
+    call_at = VirtualTimeLoop.call_at
+
+    def count(loop: VirtualTimeLoop, when: float, *args: Any, **named: Any) -> asyncio.TimerHandle:
+        timers.append(when)
+        return call_at(loop, when, *args, **named)
+
+    monkeypatch.setattr(VirtualTimeLoop, "call_at", count)
+
+    async def story() -> tuple[int, int]:
+        watch = api.watch(GIZMO, timeout_seconds=600)
+        seen, most = 0, 0
+        async for event in watch:
+            seen, most = seen + (event.type is WatchEventType.BOOKMARK), max(most, len(asyncio.all_tasks()))
+        return seen, most
+
+    bookmarks, tasks = in_virtual_time(story())
+    assert (bookmarks, tasks) == (11, 1)  # the first ends the initial events
+    assert timers == [60.0 * minute for minute in range(1, 11)]
+
+
+def test_an_update_with_the_managed_fields_that_were_read_checks_none_of_them_S_69(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = InProcessKube(new_server())
+    checks: list[bool] = []
+
+    def decode(entries: Any, *, trusted: bool = True) -> Any:
+        checks.append(not trusted)
+        return decode_managers(entries, trusted=trusted)
+
+    monkeypatch.setattr(pipeline, "decode_managers", decode)
+    made = run_sync(api.create(gizmo("a", 1, namespace="default"), kind=GIZMO, field_manager="m"))
+    ours = run_sync(api.update({**made, "spec": {"size": 2}}, kind=GIZMO, field_manager="m"))
+    assert not any(checks)
+
+    forged = [{**ours["metadata"]["managedFields"][0], "manager": "another"}]
+    asked = {**ours, "metadata": {**ours["metadata"], "managedFields": forged}}
+    theirs = run_sync(api.update(asked, kind=GIZMO, field_manager="m"))
+    assert any(checks)
+    assert [entry["manager"] for entry in theirs["metadata"]["managedFields"]] == ["another"]
 
 
 def test_a_watch_that_is_left_is_closed() -> None:

@@ -22,7 +22,7 @@ def tell(story: Story, *, crds_at_once: bool = True) -> float:
     clock = VirtualClock()
 
     async def main() -> float:
-        api = InProcessKube(ApiServer(now=clock.now), sleep=clock.sleep)
+        api = InProcessKube(ApiServer(now=clock.now))
         await api.create(NAMESPACE.manifest(ORG), kind=NAMESPACE, field_manager="test")
         if crds_at_once:
             await install_crds(api)

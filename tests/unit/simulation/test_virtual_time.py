@@ -37,6 +37,21 @@ def test_timers_fire_in_their_order_and_ties_in_the_order_they_were_set() -> Non
     assert fired == ["a@0.5", "b@0.5", "c@2.0", "d@259200.0"]
 
 
+def test_timers_of_one_moment_fire_as_they_were_set_whatever_else_is_scheduled_SIM_3() -> None:
+    fired: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(20):
+            loop.call_at(5.0, fired.append, number)
+            loop.call_at(number / 10, fired.append, 100 + number)  # a heap moves equal timers when it loses others
+        await asyncio.sleep(6)
+
+    run(main())
+
+    assert fired == [*range(100, 120), *range(20)]
+
+
 def test_the_wall_clock_follows_the_loop() -> None:
     clock = VirtualClock()
 

@@ -8,7 +8,7 @@ from starlette.types import Receive, Send
 
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.records import encode
-from kubelab.storage.watch_stream import Line, WatchStream
+from kubelab.storage.watch_stream import Line, WatchStream, timed
 
 RenderLine = Callable[[Line], bytes]
 """A function from one event to its line of the response."""
@@ -31,32 +31,27 @@ async def send_watch(
     `take` returns the pending lines, in the requested version; a refusal ends the stream. `bookmark` queues a bookmark
     on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
     """
-    loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     stream.on_ready = ready.set
     gone = asyncio.ensure_future(_disconnected(receive))
     gone.add_done_callback(lambda _: stream.end())
-    timers = [loop.call_later(timeout, _finish, stream, bookmark)]
-    _repeat(loop, timers, bookmark_interval, bookmark)
     headers = [(b"content-type", content_type), (b"cache-control", b"no-cache, private")]
     try:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        while True:
-            ready.clear()
-            lines = await _taken(stream, take)
-            if lines:
-                await send({"type": "http.response.body", "body": b"".join(map(render, lines)), "more_body": True})
-            elif stream.ended:
-                break
-            else:
-                await ready.wait()
-        await send({"type": "http.response.body", "body": _last_line(stream), "more_body": False})
+        with timed(stream, timeout, bookmark, bookmark_interval):
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            while True:
+                ready.clear()
+                lines = await _taken(stream, take)
+                if lines:
+                    await send({"type": "http.response.body", "body": b"".join(map(render, lines)), "more_body": True})
+                elif stream.ended:
+                    break
+                else:
+                    await ready.wait()
+            await send({"type": "http.response.body", "body": _last_line(stream), "more_body": False})
     finally:
-        stream.end()
         gone.cancel()
-        for timer in timers:
-            timer.cancel()
 
 
 async def _taken(stream: WatchStream, take: Callable[[], Awaitable[list[Line]]]) -> list[Line]:
@@ -72,23 +67,6 @@ async def _disconnected(receive: Receive) -> None:
         message = await receive()
         if message["type"] == "http.disconnect":
             return
-
-
-def _finish(stream: WatchStream, bookmark: Callable[[], None]) -> None:
-    bookmark()
-    stream.end()
-
-
-def _repeat(
-    loop: asyncio.AbstractEventLoop, timers: list[asyncio.TimerHandle], interval: float, act: Callable[[], None]
-) -> None:
-    """Call `act` every `interval` seconds; the pending timer is the last of `timers`."""
-
-    def again() -> None:
-        act()
-        timers[1] = loop.call_later(interval, again)
-
-    timers.append(loop.call_later(interval, again))
 
 
 def _last_line(stream: WatchStream) -> bytes:

@@ -1,7 +1,8 @@
 """A watch as an object that can be polled or iterated: the server adds changes, a handler takes lines."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kubelab.model.conversion import for_each
@@ -120,45 +121,56 @@ class WatchStream:
 BOOKMARK_SECONDS: Final = 60.0
 """The seconds between two bookmarks of a watch."""
 
-Sleep = Callable[[float], Awaitable[None]]
 
+@contextmanager
+def timed(
+    stream: WatchStream, seconds: float, bookmark: Callable[[], None], interval: float = BOOKMARK_SECONDS
+) -> Iterator[None]:
+    """Call `bookmark` every `interval` seconds, and end the stream after `seconds` with a last one (W-19).
 
-async def follow(
-    stream: WatchStream, timeout_seconds: float, version: Callable[[], int], sleep: Sleep | None = None
-) -> AsyncIterator[WatchEvent]:
-    """Yield events of `stream` as they arrive, until it ends or `timeout_seconds` have passed (W-19).
-
-    A bookmark has the current `version`. `sleep` measures time (a virtual clock's sleep, or asyncio's when None). If
-    the stream fails, its ApiFailure is raised after the events that precede it.
+    The running loop has one timer of the stream at a time. After the block the stream is ended.
     """
     import asyncio  # here, so that importing the fake costs no event loop
 
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def fire(left: float) -> None:
+        nonlocal timer
+        bookmark()
+        if left > 0:
+            timer = loop.call_later(min(interval, left), fire, left - interval)
+        else:
+            stream.end()
+
+    timer = loop.call_later(min(interval, seconds), fire, seconds - interval)
+    try:
+        yield
+    finally:
+        stream.end()
+        timer.cancel()
+
+
+async def follow(stream: WatchStream, seconds: float, version: Callable[[], int]) -> AsyncIterator[WatchEvent]:
+    """Yield events of `stream` as they arrive, until it ends or `seconds` have passed on the running loop (W-19).
+
+    A bookmark has the current `version`. If the stream fails, its ApiFailure is raised after the events that precede
+    it.
+    """
+    import asyncio
+
     ready = asyncio.Event()
     stream.on_ready = ready.set
-    timer = asyncio.ensure_future(_tick(stream, timeout_seconds, version, sleep or asyncio.sleep))
-    timer.add_done_callback(lambda _: stream.end())
-    try:
-        while True:
+    with timed(stream, seconds, lambda: stream.bookmark(version())):
+        if seconds <= 0:
+            stream.end()
+        while not stream.ended:
             ready.clear()
             for event in stream.drain():
                 yield event
-            if stream.ended:
-                break
-            await ready.wait()
+            if not stream.ended:
+                await ready.wait()
         for event in stream.drain():
             yield event
-        if stream.failure is not None:
-            raise stream.failure
-        if timer.done():
-            timer.result()  # re-raise an error of the clock: it is no timeout
-    finally:
-        timer.cancel()
-        stream.end()
-
-
-async def _tick(stream: WatchStream, seconds: float, version: Callable[[], int], sleep: Sleep) -> None:
-    """Send bookmarks until the time is over."""
-    while seconds > 0:
-        await sleep(min(BOOKMARK_SECONDS, seconds))
-        seconds -= BOOKMARK_SECONDS
-        stream.bookmark(version())
+    if stream.failure is not None:
+        raise stream.failure
