@@ -36,7 +36,6 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
-from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.overview.definitions import kind_of, words_of
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """Our kinds, in the order in which they are listed."""
-
-MADE_KINDS: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())
-"""Kinds that the operator creates."""
 
 _INSTALLED: Final = (
     DEPLOYMENT,
@@ -195,8 +191,15 @@ async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[Object
             into |= refs_of(kind, await reader.all(kind, selector=f"{marks.owner_uid}={uid}"))
 
 
+def made_kinds() -> tuple[Kind, ...]:
+    """Return the kinds that the operator creates."""
+    from vworkspace_core.operations.engines import engine_kinds  # only for one object: lists need no engine
+
+    return (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())
+
+
 async def _read_children(reader: PermittedReader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
-    for kind in MADE_KINDS:
+    for kind in made_kinds():
         into |= refs_of(kind, await reader.all(kind, selector=f"{label}={uid}"))
 
 

@@ -22,7 +22,6 @@ from vworkspace_core.api.reasons import (
     InstanceConditionType,
     OperationConditionType,
 )
-from vworkspace_core.operations.engines import READINESS_RULES
 from vworkspace_core.overview.remedy import commands_in, help_for
 
 
@@ -228,6 +227,8 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
     """Return the summary of an object of any other kind, by the rules of readiness (PH-1)."""
+    from vworkspace_core.operations.engines import READINESS_RULES  # lists have no children, and need no engine
+
     answer = readiness(manifest, rules=READINESS_RULES)
     state = (
         OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]

@@ -26,7 +26,7 @@ from tests.support.operation_worlds import (
 from tools.status_samples import shown_by
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.overview.reading import MADE_KINDS
+from vworkspace_app.overview.reading import made_kinds
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.clusters.controllers import InformerReport, installed_engines
@@ -181,7 +181,7 @@ def test_status_shows_the_engine_object_with_its_state_SEE_1(of: str) -> None:
         return
     engine = ENGINES[running.spec.engine]
     manifest = operation_manifest(of)
-    assert made.kind in MADE_KINDS, "status reads it"
+    assert made.kind in made_kinds(), "status reads it"
     (branch,) = tree_of(OPERATION, manifest, {made.ref: as_created(made)}).children
 
     assert branch.summary.ref == made.ref

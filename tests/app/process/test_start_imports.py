@@ -35,6 +35,7 @@ HEAVY = {
     "purekube.regex": "regular expressions",
     "purekube.schema": "schemas",
     "vworkspace_core.instances.reconcile": "the decision about instances",
+    "vworkspace_core.operations.engines": "the engines of Operations",
     "kubelab": "the laboratory",
     "vworkspace_fake": "the laboratory",
     "purekube_kit": "the kit",
@@ -48,14 +49,17 @@ _OWN = ("attr", "cyclopts", "importlib.metadata", "cattrs", "yaml")
 _CLUSTER = ("aiohttp", "asyncio", "lightkube", "httpx2")
 """What calls an API server: lightkube brings httpx2."""
 
+_ENGINES = "vworkspace_core.operations.engines"
+"""What rights and checks are derived from."""
+
 NEEDED = {
     ("--version",): set[str](),
     ("--help",): set[str](),
     ("completion", "bash"): set[str](),
-    ("manifests",): {*_OWN},
-    ("manifests", "--crds-only"): {*_OWN},
+    ("manifests",): {*_OWN, _ENGINES},
+    ("manifests", "--crds-only"): {*_OWN, _ENGINES},
     ("status",): {*_OWN, *_CLUSTER, "rich"},
-    ("check",): {*_OWN, *_CLUSTER, "rich"},
+    ("check",): {*_OWN, *_CLUSTER, _ENGINES},
 }
 """What each command cannot do without."""
 
