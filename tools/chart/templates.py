@@ -27,7 +27,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network, prometheus_rule
 from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.rbac import applied_rbac, cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -89,6 +89,7 @@ def _rbac() -> Iterator[Any]:
     yield from _each_either(_AGENT, own, local)
     velero = namespace_rbac(f"{NAME}-velero", f"⟦{_V}veleroNamespace⟧", access.VELERO, _PLAIN)
     yield Guard(f"{_V}veleroNamespace", list(velero))
+    yield Guard(f"{_V}appliedBoxes", list(applied_rbac(_PLAIN)))
 
 
 def _each_either(condition: str, positive: Iterable[Any], negative: Iterable[Any]) -> Iterator[Any]:
@@ -243,6 +244,7 @@ def _arguments() -> Iterator[Any]:
     yield Guard(f"{_V}controlPlane.clusterId", [f"--cluster-id=⟦{_V}controlPlane.clusterId⟧"])
     yield Guard(f"and {_AGENT} {_V}controlPlane.url", [f"--control-plane-url=⟦{_V}controlPlane.url⟧"])
     yield Guard(f"{_V}veleroNamespace", [f"--velero-namespace=⟦{_V}veleroNamespace⟧"])
+    yield Guard(f"{_V}appliedBoxes", ["--applied-boxes"])
     yield Guard(_HOOKS, [argument for argument in hooked if argument not in always])
     named = f"--service-account=⟦{_V}releaseAccount⟧"
     yield Guard(f'ne {_V}releaseAccount "{_PLAIN.release_account}"', [named])

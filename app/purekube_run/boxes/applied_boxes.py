@@ -105,6 +105,22 @@ class _Caches(Informers):
         return super().find(kind, namespace) or next(parents, None)
 
 
+@attrs.frozen
+class AppliedInstallation:
+    """The options by which `box rbac` prints roles for a process of applied boxes, and the command for its own ones."""
+
+    account: str = "--service-account vworkspace-boxes"
+    command: str = "vworkspace-operator box manifests --applied"
+
+    def remedy(self, right: Right) -> str:
+        """Return the command that grants a right of the process itself."""
+        return f"{self.command} | kubectl apply --server-side -f -"
+
+    def not_permitted(self, right: Right) -> str:
+        """Return the message about a right of the process itself."""
+        return f"the operator may not {right}. To fix: {self.remedy(right)}"
+
+
 class AppliedBoxes:
     """The applied boxes of a process. `manager` runs the controllers of their parents; `taken` are other controllers.
 
@@ -120,9 +136,10 @@ class AppliedBoxes:
         options: ManagerOptions,
         namespace: str,
         taken: Sequence[StatusWriter] = (),
+        installed: AppliedInstallation = AppliedInstallation(),
     ) -> None:
         self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
-        self._namespace, self._taken = namespace, tuple(taken)
+        self._namespace, self._taken, self._installed = namespace, tuple(taken), installed
         self.served: dict[str, ServedBox] = {}
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
         self._granted: set[tuple[str, CompositeAccess]] = set()
@@ -164,8 +181,8 @@ class AppliedBoxes:
             For((boxes,)),
             StatusManager(
                 StatusOwner(MANAGER, {OPERATOR_BOX: frozenset(CONDITIONS)}),
-                _not_permitted,
-                _remedy,
+                self._installed.not_permitted,
+                self._installed.remedy,
                 title="boxes",
             ),
             watches=(
@@ -261,12 +278,13 @@ class AppliedBoxes:
         if box is None:
             return ""
         if lacking := await self._lacking(name, access_of((box,))):
-            return told_of(name, lacking)
+            return told_of(name, self._installed.account, lacking)
         every = [(each.name, (await self._loaded(name, each.definition)).box) for each in history]
         former = {revision: former for revision, former in every if former is not None}
         parents = (manifest for ref, manifest in observed.objects.items() if ref.kind == observed.kind)
         retired = retired_kinds(box, former, parents)
-        return told_of(name, await self._lacking(name, access_to_retired(box, retired)), retired)
+        lacking = await self._lacking(name, access_to_retired(box, retired))
+        return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
         """Return the missing ones of these rights of a box; if it had them all once, they are not reviewed again."""
@@ -373,11 +391,3 @@ def _box_of(manifest: Manifest) -> Iterator[str]:
 
 def _keys(names: Iterator[str] | Sequence[str]) -> Iterator[ObjectRef]:
     return (ObjectRef(OPERATOR_BOX, None, name) for name in names)
-
-
-def _remedy(right: Right) -> str:
-    return "vworkspace-operator box manifests --applied | kubectl apply --server-side -f -"
-
-
-def _not_permitted(right: Right) -> str:
-    return f"the operator may not {right}. To fix: {_remedy(right)}"

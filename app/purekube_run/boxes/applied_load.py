@@ -167,15 +167,16 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
     return get_path(await api.review(review, kind=_REVIEW), "status", "allowed") is True
 
 
-def told_of(name: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
+def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
     """Return the message about missing rights, with the command that prints the role; "" if none is missing.
 
-    `retired` are the kinds, which the box no longer has, to which the rights belong.
+    `account` are the options of the command that name who lacks them. `retired` are the kinds, which the box no longer
+    has, to which the rights belong.
     """
     if not lacking:
         return ""
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     former = "".join(f"--former {shlex.quote(kinds_annotation((kind,)))} " for kind in retired)
-    options = f"{former}--service-account vworkspace-boxes --no-leader-elect"
+    options = f"{former}{account} --no-leader-elect"
     command = f"vworkspace-operator box rbac {name}.yaml {options} | kubectl apply --server-side -f -"
     return f"the operator may not {lacking[0]}{more}. To fix: {command}"

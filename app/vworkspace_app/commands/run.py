@@ -40,7 +40,8 @@ def run_operator(settings: RunSettings) -> None:
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
     composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
     kinds = ServedKinds.of(boxes, converters)
-    refuse_shared_kinds(composites, (*OPERATORS, *loaded.writers))
+    writers = (*OPERATORS, *loaded.writers)
+    refuse_shared_kinds(composites, writers)
     shard = shard_in(settings)
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -75,6 +76,7 @@ def run_operator(settings: RunSettings) -> None:
                 telemetry=process.telemetry,
                 composites=composites,
                 controllers=loaded.given,
+                writers=writers,
                 machine=process.machine,
             ) as manager,
         ):

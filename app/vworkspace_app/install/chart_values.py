@@ -250,6 +250,7 @@ class OperatorChartValues:
     velero_namespace: str = _option("velero_namespace", {"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63})
     tenant_roles: bool = _option("tenant_roles")
     owner_reference_protection: bool = _option("owner_reference_protection")
+    applied_boxes: bool = _option("applied_boxes")
     boxes: tuple[BoxValues, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
     webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
     service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
@@ -401,6 +402,7 @@ def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
         image=values.image.reference,
         image_pull_policy=values.image.pull_policy.value,
         velero_namespace=values.velero_namespace,
+        applied_boxes=values.applied_boxes,
         webhook_ca=hooks.ca_bundle.encode() if hooks.enabled and not hooks.cert_manager else b"",
         cert_manager=hooks.enabled and hooks.cert_manager,
         service_monitor=monitor.enabled,

@@ -90,6 +90,8 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
         arguments.append(f"--control-plane-url={options.control_plane_url}")
     if options.velero_namespace:
         arguments.append(f"--velero-namespace={options.velero_namespace}")
+    if options.applied_boxes:
+        arguments.append("--applied-boxes")
     if options.webhooks:
         arguments += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     if options.release_account != InstallOptions().release_account:

@@ -9,7 +9,7 @@ from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network
 from vworkspace_app.install.options import InstallOptions, meta
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.rbac import applied_rbac, cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -32,6 +32,8 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     yield from _system_rbac(options)
     if options.velero_namespace:
         yield from _velero_rbac(options)
+    if options.applied_boxes:
+        yield from applied_rbac(options)
     yield from network(options)
     yield from workload(options)
     if options.cert_manager:
@@ -41,7 +43,8 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield only roles and bindings: Velero's or the page's if the options name one, else the operator's own two.
+    """Yield only roles and bindings: Velero's, the page's or applied boxes' if the options name one, else the
+    operator's own two.
 
     Other roles are left out, since applying them would replace roles that were printed with other options.
     """
@@ -49,7 +52,9 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
         yield from _velero_rbac(options)
     if _serves_page(options):
         yield page_rbac(options)
-    if not options.velero_namespace and not _serves_page(options):
+    if options.applied_boxes:
+        yield from applied_rbac(options)
+    if not (options.velero_namespace or _serves_page(options) or options.applied_boxes):
         yield from cluster_rbac(options)
         yield from _system_rbac(options)
 

@@ -5,17 +5,15 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import content_hash
-from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of, access_of_account, owners
 from purekube.boxes.kind_webhooks import WebhookDuties
-from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
-from purekube.composites.rights import FOLLOWED, LEASE, CompositeAccess
+from purekube.composites.rights import LEASE, CompositeAccess
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts, webhook_service
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
+from vworkspace_app.install.rbac import APPLIED_EVERYWHERE, APPLIED_OWN
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
@@ -48,20 +46,12 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 
 APPLIED: Final = "vworkspace-boxes"
 """The name of all objects of the installation that runs applied boxes, its ServiceAccount among them."""
-_APPLIED_EVERYWHERE: Final = (
-    Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
-    Access(OPERATOR_BOX, ("patch",), "status"),
-    Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
-    Access(known.NAMESPACE, FOLLOWED),
-    Access(known.EVENT, ("create", "patch")),
-)
-_APPLIED_OWN: Final = (*LEASE, Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete")))
 
 
 def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield what runs the boxes that are applied to the cluster; the rights on the kinds of each box come with it."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
-    access = CompositeAccess(_APPLIED_EVERYWHERE, (), _APPLIED_OWN)
+    access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
     yield from roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
     arguments = [
         *("box", "run", "--applied"),

@@ -129,6 +129,12 @@ class InstallOptions:
     velero_namespace: str = option(
         "Velero's namespace, where there is one: grants the operator its Backups and Restores.", "", OptionScope.ROLES
     )
+    applied_boxes: bool = option(
+        "Run the boxes, too, that are applied to the cluster, with the rights for it; their kind and the roles of each "
+        "come from `box manifests --applied --crds-only` and `box rbac`.",
+        False,
+        OptionScope.ROLES,
+    )
     image: str = option(
         "Image of the operator, at best by digest: registry.example.com/operator@sha256:….",
         f"{NAME}:{VERSION}",

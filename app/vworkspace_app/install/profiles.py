@@ -27,7 +27,7 @@ _OF_JOBS: Final = frozenset({"job_signatures"})
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 _GIVEN_OTHERWISE: Final = frozenset(
     {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "shard", "listen", "webhook_listen"}
-    | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates"}
+    | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates", "applied_boxes"}
 )
 """The settings that options of `manifests`, the pod or its Secret decide."""
 

@@ -76,6 +76,7 @@ def operator_settings(
         identity=socket.gethostname(),
         namespace=settings.namespace,
         shard=shard_in(settings),
+        applied_boxes=settings.applied_boxes,
         box_namespaces=settings.box_namespaces,
         page_url=settings.page_url,
         notify_url=settings.notify_url,

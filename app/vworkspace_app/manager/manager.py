@@ -11,12 +11,16 @@ from datetime import timedelta
 from functools import partial
 
 import anyio
+import attrs
 import structlog
 
-from purekube.composites.composite import Composite
+from purekube.composites.composite import Composite, status_writer
+from purekube.composites.status_writers import StatusWriter
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile_error import ReconcileErrorWords
+from purekube.controller.shard import WHOLE
 from purekube.ports import Clock, KubeApi
+from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
 from purekube_run.controller.controller import ControllerDefinition, StatusManager
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informers import Informers
@@ -24,7 +28,7 @@ from purekube_run.controller.manager import ControllerManager, Election
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.reconcilers.controllers import GivenController
-from purekube_run.reconcilers.extensions import Extensions
+from purekube_run.reconcilers.extensions import ExtensionManager, Extensions
 from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSettings
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
@@ -34,6 +38,7 @@ from vworkspace_app.manager.operator_caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
+from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.own_status import OWN_STATUS
@@ -55,10 +60,11 @@ class Manager:
 
     With `agent` it pulls jobs. Without one it reconciles what people and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
-    and `controllers` (reconcilers and watchers in Python) run in the same process. `random` returns numbers in [0, 1)
-    for jitter. `receiver`, if given, is sent notices about objects that need a person's attention. `ready` is set when
-    the caches have synced. Each of several shards reconciles the objects in its own namespaces; only the first reports
-    to the Cluster object, and only it may be given an agent.
+    and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run where the settings
+    ask for it; they take no kind whose status a composite or one of `writers` writes. `random` returns numbers in
+    [0, 1) for jitter. `receiver`, if given, is sent notices about objects that need a person's attention. `ready` is
+    set when the caches have synced. Each of several shards reconciles the objects in its own namespaces; only the first
+    reports to the Cluster object, and only it may be given an agent.
     """
 
     def __init__(
@@ -74,6 +80,7 @@ class Manager:
         receiver: NoticeReceiver | None = None,
         composites: Sequence[Composite] = (),
         controllers: Sequence[GivenController] = (),
+        writers: Sequence[StatusWriter] = (),
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
@@ -106,11 +113,24 @@ class Manager:
         own = self._own_controllers(api, None if agent is None else self._agent_report)
         every = (*own, *self._extensions.controllers(self.events, options))
         self._controllers = ControllerManager(api, clock, every, self.events, self.informers, options)
+        taken = (*writers, *map(status_writer, composites))
+        self._applied = self._applied_boxes(api, options, taken) if settings.runs_applied_boxes else None
         # Its handlers of changes come after those that enqueue keys.
         self._agent = None if agent is None else self._managed_agent(api, agent, random)
         self._notifier = None if receiver is None else self._notifier_to(receiver, random)
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
         self.credentials.subscribe(lambda _: self._report_again())
+
+    def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> ControllerManager:
+        """Return the manager of applied boxes, which works in the namespaces of every shard."""
+        clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
+        manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)
+        namespace = self._settings.namespace
+        place = "" if namespace == PRINTED.namespace else f" --system-namespace {namespace}"
+        command = f"vworkspace-operator manifests --applied-boxes --rbac-only{place}"
+        installed = AppliedInstallation(f"--service-account {FIELD_MANAGER}{place}", command)
+        manager.load(AppliedBoxes(api, clock, self.events, manager, whole, namespace, taken, installed).controller())
+        return manager
 
     def _notifier_to(self, receiver: NoticeReceiver, random: Callable[[], float]) -> Notifier:
         settings = self._settings
@@ -183,7 +203,11 @@ class Manager:
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by the name of their controller, as in metrics and logs."""
-        return self._controllers.worker_pools
+        return {name: pool for manager in self._managers for name, pool in manager.worker_pools.items()}
+
+    @property
+    def _managers(self) -> tuple[ControllerManager, ...]:
+        return (self._controllers, *([] if self._applied is None else [self._applied]))
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""
@@ -193,7 +217,8 @@ class Manager:
         """Run until cancelled, or until `stop` is set and running work is done (RUN-4)."""
         self._telemetry.attach(self.components)
         async with anyio.create_task_group() as group:
-            self._controllers.start(group, self._election.elected)
+            for manager in self._managers:
+                manager.start(group, self._election.elected)
             group.start_soon(self.events.run, name="events")
             group.start_soon(self._pull, name="agent")
             if self._notifier is not None:
@@ -205,7 +230,8 @@ class Manager:
     async def finish(self) -> None:
         """Start no further work, and wait for running reconciles and jobs."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._controllers.finish)
+            for manager in self._managers:
+                group.start_soon(manager.finish)
             if self._agent is not None:
                 group.start_soon(self._agent.finish)
 

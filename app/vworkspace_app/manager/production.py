@@ -12,6 +12,7 @@ import structlog
 
 from purekube.apimachinery.errors import OperatorError, Unauthorized
 from purekube.composites.composite import Composite
+from purekube.composites.status_writers import StatusWriter
 from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
@@ -52,6 +53,7 @@ async def production_manager(
     telemetry: Telemetry | None = None,
     composites: Sequence[Composite] = (),
     controllers: Sequence[GivenController] = (),
+    writers: Sequence[StatusWriter] = (),
     machine: Machine | None = None,
     connect: ConnectControl = ReloadingControlPlane,
 ) -> AsyncIterator[Manager]:
@@ -83,6 +85,7 @@ async def production_manager(
             receiver=receiver,
             composites=composites,
             controllers=controllers,
+            writers=writers,
             random=machine.random,
         )
         group.cancel_scope.cancel()

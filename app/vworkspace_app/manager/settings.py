@@ -38,6 +38,8 @@ class OperatorSettings:
     """The shard whose namespaces are reconciled here; the first shard also does the work needed once per cluster
     (RUN-13).
     """
+    applied_boxes: bool = False
+    """The choice to run the boxes that are applied to the cluster; of several shards the first one runs them."""
     box_namespaces: tuple[str, ...] = ()
     """The namespaces that boxes and pure reconcilers watch; empty: all of them."""
     page_url: str = ""
@@ -52,6 +54,11 @@ class OperatorSettings:
     """Silence of the control plane that counts as disconnected (PULL-5)."""
     unreachable_seconds: float = 10.0
     """The time that polls must fail before the Cluster reports it; a single one dropped by a proxy does not count."""
+
+    @property
+    def runs_applied_boxes(self) -> bool:
+        """Report whether the boxes that are applied to the cluster run in this process."""
+        return self.applied_boxes and self.shard.is_first
 
     @property
     def all_weak_settings(self) -> tuple[str, ...]:

@@ -119,6 +119,9 @@ class RunSettings:
     box: tuple[str, ...] = setting(
         FILES, (), "Files with boxes: operators of further kinds, which run beside the operator's own."
     )
+    applied_boxes: bool = setting(
+        SWITCH, False, "Run the boxes, too, that are applied to the cluster; of several shards the first one does."
+    )
     box_namespaces: tuple[str, ...] = setting(
         NAMES,
         (),

@@ -1,6 +1,9 @@
 """`run --box`: one process reconciles its own kinds and those of boxes (PH-6)."""
 
+from typing import Any
+
 import anyio
+import pytest
 
 from kubelab.clock import VirtualClock
 from kubelab.downstream.kinds import DEPLOYMENT
@@ -9,13 +12,23 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, RBAC_KINDS
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.boxes.labels import child_kinds
+from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
+from purekube.controller.shard import WHOLE, Shard
+from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import example
 from tests.support.virtual_time import run
+from vworkspace_app.commands.run import OPERATORS
+from vworkspace_app.install.everything import installation
+from vworkspace_app.install.extension_manifests import box_rbac
+from vworkspace_app.install.names import NAME
+from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
@@ -104,5 +117,112 @@ def test_a_box_beside_the_operator_sees_the_namespaces_that_it_is_given_and_no_o
         of_box = [path for path in asked if any(kind in path for kind in kinds)]
         assert of_box
         assert [path for path in of_box if "/namespaces/n/" not in path] == []
+
+    run(main)
+
+
+SYSTEM = "vworkspace-system"
+OPERATOR = Caller(f"system:serviceaccount:{SYSTEM}:{NAME}", ("system:authenticated",), "operator/1")
+ROLES = {kind.kind: kind for kind in RBAC_KINDS}
+
+
+def applied(box: Box) -> dict[str, Any]:
+    return {**OPERATOR_BOX.manifest(box.name), "spec": box_spec(box)}
+
+
+def box_spec(box: Box) -> dict[str, Any]:
+    """The spec of the example's file, with its CRD in it."""
+    from tests.e2e.test_box_forms import document
+
+    spec: dict[str, Any] = document(box.name)["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("shard", [WHOLE, Shard(0, 2)], ids=str)
+def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_PH_10(shard: Shard) -> None:
+    webapp = example("webapp")
+    box = ObjectRef(OPERATOR_BOX, None, webapp.name)
+
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now, rbac=True, collects=True)
+        admin, api = InProcessKube(server), InProcessKube(server, caller=OPERATOR)
+        for crd in (*crd_manifests(), *flux_crds(), applied_box_definition()):
+            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        for name in ("n", "m", SYSTEM):
+            await admin.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="admin")
+
+        async def grant(manifests: Any) -> None:
+            for manifest in manifests:
+                if manifest["kind"] in ROLES:
+                    await admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="admin")
+
+        async def condition(type: str) -> Any:
+            return condition_of(await admin.get(box), type)
+
+        await grant(installation(InstallOptions(applied_boxes=True)))
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER), applied_boxes=True, shard=shard)
+        manager = Manager(api, clock, settings, random=lambda: 0.5, writers=OPERATORS)
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            await admin.create(applied(webapp), kind=OPERATOR_BOX, field_manager="kubectl")
+            await anyio.sleep(10)
+            lacking = (await condition("Permitted"))["message"]
+            assert f"box rbac webapp.yaml --service-account {NAME} --no-leader-elect" in lacking
+            await grant(box_rbac(webapp, RoleOptions(account=NAME, elects=False)))
+            await anyio.sleep(120)
+            assert (await condition("Serving"))["status"] == "True"
+            for namespace in ("n", "m"):  # one of them is another shard's
+                await admin.create(web(webapp, namespace), kind=webapp.kind, field_manager="kubectl")
+            await anyio.sleep(60)
+            for namespace in ("n", "m"):
+                assert await admin.get(ObjectRef(DEPLOYMENT, namespace, "web"))
+            assert len((await admin.list(CONTROLLER_REVISION, namespace=SYSTEM)).items) == 1
+            assert {"operatorbox", "box-webapp", "applicationinstance"} <= set(manager.worker_pools)
+            group.cancel_scope.cancel()
+
+    run(main)
+
+
+@pytest.mark.parametrize("settings", [{}, {"applied_boxes": True, "shard": Shard(1, 2)}], ids=["default", "shard 2/2"])
+def test_applied_boxes_run_only_where_the_settings_ask_for_it_and_in_the_first_shard_PH_10(settings: Any) -> None:
+    webapp = example("webapp")
+
+    async def main() -> None:
+        clock = VirtualClock()
+        _, admin, api = await cluster(clock, webapp)
+        await admin.create(applied_box_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        manager = Manager(api, clock, OperatorSettings(Settings(cluster_id=CLUSTER), **settings), random=lambda: 0.5)
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            await admin.create(applied(webapp), kind=OPERATOR_BOX, field_manager="kubectl")
+            await anyio.sleep(600)
+            assert "status" not in await admin.get(ObjectRef(OPERATOR_BOX, None, webapp.name))
+            group.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_an_applied_box_of_a_kind_that_runs_beside_the_operator_is_not_served_PH_10() -> None:
+    webapp = example("webapp")
+
+    async def main() -> None:
+        clock = VirtualClock()
+        _, admin, api = await cluster(clock, webapp)
+        await admin.create(applied_box_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        await admin.create(NAMESPACE.manifest(SYSTEM), kind=NAMESPACE, field_manager="admin")
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER), applied_boxes=True)
+        manager = Manager(api, clock, settings, random=lambda: 0.5, composites=[composite_of(webapp)])
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            spec = {**box_spec(webapp), "crd": {"name": webapp.kind.crd_name}}
+            await admin.create({**OPERATOR_BOX.manifest("others"), "spec": spec}, kind=OPERATOR_BOX, field_manager="me")
+            await anyio.sleep(60)
+            serving = condition_of(await admin.get(ObjectRef(OPERATOR_BOX, None, "others")), "Serving")
+            assert "would both write the status" in serving["message"]
+            group.cancel_scope.cancel()
 
     run(main)

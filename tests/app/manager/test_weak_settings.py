@@ -51,6 +51,7 @@ CLOSING: Mapping[str, dict[str, Any]] = {
     "token_file": {"token_file": Path("token")},
     "templates": {"templates": ("more.yaml",)},
     "box": {"box": ("shop.yaml",)},
+    "applied_boxes": {"applied_boxes": True},
     "box_namespaces": {"box_namespaces": ("org-a",)},
     "controllers": {"controllers": ("shops",)},
     "webhook_listen": {"webhook_listen": "0.0.0.0:9443"},
