@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.formats import GO_DURATION, IDENTIFIER
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import join
 from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import Schemas
@@ -251,7 +252,7 @@ class _Katalog:
             forEach=loop[0] if loop else None,
             apply=apply,
             generate=generate,
-            owner="Label" if "namespace" in template.get("metadata", {}) else None,
+            owner="Label" if get_path(template, "metadata", "namespace") is not None else None,
             template=template,
         )
 

@@ -82,6 +82,7 @@ def holds(conversion: ConversionResult) -> None:
 
 @given(KATALOGS)
 @example({"operatorBox": {"onReconcile": {"services": [{"port": {"a": 1}}]}}})
+@example({"operatorBox": {"onCreate": {"custom": [{"metadata": None}]}}})
 def test_any_katalog_ends_in_boxes_or_problems(document: Any) -> None:
     holds(convert(document))
 
