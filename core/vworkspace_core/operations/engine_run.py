@@ -79,9 +79,9 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Dispatch on the engine object: none (helm), ours, gone, not created yet."""
+        """Dispatch on the engine object: none (helm, whatever the status names), ours, gone, not created yet."""
         known = self.operation.status.engine_ref
-        if known is None:
+        if known is None or not self.engine.made_kinds:
             return self._judged()
         if self.engine_object is not None:
             decision = self._judged()

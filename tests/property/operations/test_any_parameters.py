@@ -70,6 +70,7 @@ def bent(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 @example(("runCommand.job", {"image": "a", "env": "A=b"}), True, Phase.RUNNING, "")
 @example(("backup.volsync", {"schedule": None}), True, Phase.RUNNING, "uid-1")
 @example(("upgrade.helm", {"targetVersion": {}, "valuesPatch": 7}), True, Phase.RUNNING, None)
+@example(("upgrade.helm", {"valuesPatch": {"replicas": 3}}), False, Phase.RUNNING, "")
 def test_no_parameters_stop_a_decision(
     found: tuple[str, dict[str, Any]], is_loose: bool, phase: Phase | None, uid: str | None
 ) -> None:
