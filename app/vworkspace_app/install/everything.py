@@ -9,7 +9,7 @@ from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network
 from vworkspace_app.install.options import InstallOptions, meta
-from vworkspace_app.install.rbac import applied_rbac, cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -33,7 +33,7 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     if options.velero_namespace:
         yield from _velero_rbac(options)
     if options.applied_boxes:
-        yield from applied_rbac(options)
+        yield from _applied_rbac(options)
     yield from network(options)
     yield from workload(options)
     if options.cert_manager:
@@ -53,7 +53,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
     if _serves_page(options):
         yield page_rbac(options)
     if options.applied_boxes:
-        yield from applied_rbac(options)
+        yield from _applied_rbac(options)
     if not (options.velero_namespace or _serves_page(options) or options.applied_boxes):
         yield from cluster_rbac(options)
         yield from _system_rbac(options)
@@ -84,6 +84,12 @@ def _serves_page(options: InstallOptions) -> bool:
 def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     granted = access.OWN if options.agent else access.LOCAL_OWN
     yield from namespace_rbac(options.role_name("-system"), options.namespace, granted, options)
+
+
+def _applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    from vworkspace_app.install.applied_boxes import applied_rbac  # only where asked for: boxes are slow to import
+
+    yield from applied_rbac(options)
 
 
 def _velero_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:

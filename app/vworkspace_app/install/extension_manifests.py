@@ -10,10 +10,10 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of, access_of_account, owners
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.composites.rights import LEASE, CompositeAccess
+from vworkspace_app.install.applied_boxes import APPLIED_EVERYWHERE, APPLIED_OWN
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts, webhook_service
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
-from vworkspace_app.install.rbac import APPLIED_EVERYWHERE, APPLIED_OWN
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"

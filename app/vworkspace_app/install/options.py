@@ -131,7 +131,7 @@ class InstallOptions:
     )
     applied_boxes: bool = option(
         "Run the boxes, too, that are applied to the cluster, with the rights for it; their kind and the roles of each "
-        "come from `box manifests --applied --crds-only` and `box rbac`.",
+        "come from `box manifests` and `box rbac`.",
         False,
         OptionScope.ROLES,
     )

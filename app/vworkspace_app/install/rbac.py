@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from purekube.apimachinery import resources as known
 from purekube.apimachinery.resources import Access, resources
-from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
-from purekube.composites.rights import FOLLOWED
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions, meta
 from vworkspace_core.install import access
@@ -43,33 +40,16 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     The rights for the admission plugin that protects owner references have a role of their own, so that it stays when
     these are applied again without it.
     """
-    yield from _everywhere(options.role_name(), access.EVERYWHERE, options)
+    yield from cluster_wide(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
         owned = (Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
-        yield from _everywhere(options.role_name("-owners"), owned, options)
+        yield from cluster_wide(options.role_name("-owners"), owned, options)
 
 
-def _everywhere(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
+def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield a ClusterRole and its binding to the operator's account."""
     yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
     yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
-
-
-APPLIED_EVERYWHERE: Final = (
-    Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
-    Access(OPERATOR_BOX, ("patch",), "status"),
-    Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
-    Access(known.NAMESPACE, FOLLOWED),
-    Access(known.EVENT, ("create", "patch")),
-)
-"""The rights of a process that runs applied boxes, without those on the kinds of each box."""
-APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
-
-
-def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the roles with which the operator runs applied boxes too; those of each box are printed with it."""
-    name = options.role_name("-boxes")
-    yield from _everywhere(name, APPLIED_EVERYWHERE, options)
-    yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:

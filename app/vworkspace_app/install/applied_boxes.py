@@ -1,0 +1,28 @@
+"""The roles with which the operator runs applied boxes; a module of its own, since boxes are slow to import."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.resources import Access
+from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
+from purekube.composites.rights import FOLLOWED
+from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
+
+APPLIED_EVERYWHERE: Final = (
+    Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
+    Access(OPERATOR_BOX, ("patch",), "status"),
+    Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
+    Access(known.NAMESPACE, FOLLOWED),
+    Access(known.EVENT, ("create", "patch")),
+)
+"""The rights of a process that runs applied boxes, without those on the kinds of each box."""
+APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
+
+
+def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the roles with which the operator runs applied boxes too; those of each box are printed with it."""
+    name = options.role_name("-boxes")
+    yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
+    yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)
