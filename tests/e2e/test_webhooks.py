@@ -299,9 +299,7 @@ def test_run_serves_them_and_ends_with_them(tmp_path: Path) -> None:
             assert asked(f"https://{where}", certificates.authority) == 400
             assert asked(f"https://{where}", certificates.authority, path=CONVERT_PATH) == 400, "the box's versions"
             assert asked(f"https://{where}", certificates.authority, path="/boxes/registry/default") == 400
-            assert asked(f"https://{where}", certificates.authority, path="/boxes/registry/validate") == 404, (
-                "no rule needs it"
-            )
+            assert asked(f"https://{where}", certificates.authority, path="/boxes/registry/validate") == 400, "PH-8"
             with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=PATIENCE) as answer:
                 lines = answer.read().decode().splitlines()
             assert 'controller_runtime_webhook_requests_total{code="400",webhook="/validate"} 1.0' in lines, "U13"
