@@ -291,6 +291,7 @@ class World:
     def offer_again(self, job: JobEntry) -> None:
         """The control plane was restored from before the ack: it knows neither ack nor result."""
         self.offered_again[job.id] = str(get_path(job.result, "outcome"))
+        self.posted.pop(job.id, None)  # it knows no status either
         job.acked_at = job.closed_at = job.offered_at = job.result = None
 
     def deliver(self) -> None:

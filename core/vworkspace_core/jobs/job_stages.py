@@ -28,7 +28,7 @@ from vworkspace_core.jobs.awaiting_status import (
 )
 from vworkspace_core.jobs.result import SUCCEEDED, JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask
-from vworkspace_core.jobs.state import JobStage, JobState, bare_job, record_of
+from vworkspace_core.jobs.state import JobStage, JobState, bare_job, may_have_had_effect, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
@@ -157,7 +157,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
-    had = job.had_effect or job.intent is not None or answered
+    had = may_have_had_effect(job) or answered
     closing = clear(job, stage=JobStage.CLOSING, result=None, had_effect=had)
     return closing, (note, close(closing, at))
 

@@ -30,7 +30,16 @@ from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
-from vworkspace_core.jobs.state import BUSY, JobStage, JobState, accept, record_of, restore, tombstone_of
+from vworkspace_core.jobs.state import (
+    BUSY,
+    JobStage,
+    JobState,
+    accept,
+    may_have_had_effect,
+    record_of,
+    restore,
+    tombstone_of,
+)
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
 from vworkspace_core.jobs.wire import BadJob
 from vworkspace_core.jobs.work_slot import inspected, take_slot
@@ -237,7 +246,7 @@ def _replaced(job: JobState, by: JobState) -> bool:
     """Report whether the effect of `by` makes it pointless for `job` to go on."""
     if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
-    under_way = isinstance(job.task, DeleteTask) and job.had_effect
+    under_way = isinstance(job.task, DeleteTask) and may_have_had_effect(job)
     return _older(job, by) and not under_way
 
 
@@ -251,15 +260,17 @@ def _older(job: JobState, than: JobState) -> bool:
 def _give_slots(state: AgentState) -> MachineStep:
     """Give every ready job the work slot of its object, unless another one has it.
 
-    After a crash the job that had it goes first: whether its effect happened can only be determined before another
-    effect.
+    After a crash the jobs that had it go first, in the order of their arrival: whether an effect happened can only be
+    determined before another effect.
     """
     ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
         return state, ()
     busy = [job for job in state.jobs.values() if job.stage in BUSY]
     taken, keys = {job.ref for job in busy}, {job.key for job in busy}
-    begun = {job.ref: job.id for job in state.jobs.values() if _had_the_slot(job)}
+    begun: dict[ObjectRef | None, str] = {}
+    for job in filter(_had_the_slot, state.jobs.values()):
+        begun.setdefault(job.ref, job.id)
     first = _first_arrivals(state)
     effects: list[m.JobEffect] = []
     for job in ready:

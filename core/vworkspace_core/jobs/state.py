@@ -228,6 +228,11 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
     return JobResult(JobOutcome(outcome), str(fields.get("error", ""))) if outcome in set(JobOutcome) else None
 
 
+def may_have_had_effect(job: JobState) -> bool:
+    """Report whether the job had its effect, or began it in this process or an earlier one."""
+    return job.had_effect or job.intent is not None
+
+
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
     """Return the tombstone to store for the job; None for a job without effect, which may be requested again.
 

@@ -15,7 +15,7 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, conditions_of, phase_of, summary_of, unsettled_reason
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
+from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, may_have_had_effect, tombstone_of
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 
@@ -137,7 +137,11 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that ends the job because another job's effect replaced the state for which it waits."""
+    """Return the step that ends the job because another job's effect replaced the state for which it waits.
+
+    Its key is remembered if its own effect may have happened (PULL-4).
+    """
+    job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
     return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)

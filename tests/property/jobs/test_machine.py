@@ -894,6 +894,25 @@ def test_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_cal
     assert outcome(job)[1].startswith("TargetNotFound")
 
 
+def test_of_two_deletes_under_way_at_a_crash_the_newer_generation_is_remembered_PULL_4() -> None:
+    world = World()
+    enqueue(world)
+    world.settle()
+    numbered = enqueue_delete(world, 2)
+    other = enqueue_delete(world, 0, idempotency_key="hash-delete")
+    drain(world)
+    assert (numbered.result, other.result) == (None, None), "the object is still there"
+    world.start()
+    world.settle()
+    assert (outcome(numbered)[0], outcome(other)[0]) == ("succeeded", "succeeded")
+
+    late = enqueue(world, 1)
+    world.settle()
+
+    assert outcome(late)[0] in ("failed", "noop")
+    assert live_of(world) is None
+
+
 NAMES = ("alpha", "beta")
 
 

@@ -1,14 +1,18 @@
 """Single steps of a job's life that no fault is needed to judge (PULL-3, PULL-4)."""
 
+from datetime import timedelta
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.property.jobs.test_machine import drain, enqueue, enqueue_delete, live_of, outcome
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, instance
+from vworkspace_core.jobs.plan import EffectIntent
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.jobs.state import JobStage, JobState, accept
+from vworkspace_core.jobs.state import JobStage, JobState, accept, tombstone_of
+from vworkspace_core.jobs.steps import JobStepContext, supersede
 from vworkspace_core.jobs.wire import BadJob
 
 SCOPE = JobScope(CLUSTER_ID)
@@ -74,3 +78,18 @@ def test_after_an_accepted_delete_the_job_settles_without_a_recheck_PULL_3(final
     assert outcome(job) == ("succeeded", "")
     assert live_of(world) is None
     assert world.clock.now() == before
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_a_superseded_job_is_remembered_if_its_effect_began_PULL_4(began: bool) -> None:
+    world = World()
+    enqueue(world, idempotency_key="hash-1")
+    world.fetch()
+    (job,) = world.state.jobs.values()
+    job = attrs.evolve(job, stage=JobStage.READY, intent=EffectIntent() if began else None)
+
+    ended, _ = supersede(
+        job, job, JobStepContext(world.state.scope, world.clock.now(), world.clock.now(), timedelta(0))
+    )
+
+    assert (tombstone_of(ended) is not None) == began
