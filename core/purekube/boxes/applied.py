@@ -279,7 +279,11 @@ def _rolled_out(state: BoxState) -> Decision:
     if learned:  # the next decision of this pass goes on from it
         return Decision(patches=learned, requeue=Requeue.at_latest(due))
     by_ref = {parent.ref: parent for parent in state.parents}
-    moves = (move(ref, by_ref[ref].metadata, state.target, state.now) for ref in state.step.moves)
+    # After one that is refused no other moves: those that moved are a prefix (PH-10).
+    moves = (
+        attrs.evolve(move(ref, by_ref[ref].metadata, state.target, state.now), after=frozenset(state.step.moves[:at]))
+        for at, ref in enumerate(state.step.moves)
+    )
     kept = {*state.in_use, state.target, state.applied.revision, state.assignments.newcomers}
     left = (Delete(each.ref, each.uid, each.resource_version) for each in superfluous(state.history, kept))
     return Decision(

@@ -212,10 +212,11 @@ class Create:
 
 @attrs.frozen
 class MergePatch:
-    """A merge patch, guarded by the resourceVersion inside it."""
+    """A merge patch, guarded by the resourceVersion in it. It is skipped if one of the objects `after` is refused."""
 
     ref: ObjectRef
     patch: Manifest
+    after: frozenset[ObjectRef] = frozenset()
 
 
 @attrs.frozen

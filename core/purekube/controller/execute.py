@@ -122,8 +122,6 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _patch_source(work, {"finalizers": list(finalizers), **_annotations(decision)}, "add finalizer")
     elif decision.annotations:
         await _patch_source(work, _annotations(decision), "annotate")
-    for patch in decision.patches:
-        await _patch(work, patch)
     # Deletes come last, because an object may become needless only once its replacement is applied.
     await _make(work, decision)
     for delete in decision.deletes:
@@ -136,8 +134,11 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
 
 
 async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
-    """Perform applies, then creates; skip each that depends, directly or not, on a refused one."""
+    """Perform patches, applies, then creates; skip each that depends, directly or not, on a refused one."""
     left_out: set[ObjectRef] = set()
+    for patch in decision.patches:
+        if not patch.after.isdisjoint(left_out) or not await _patch(work, patch):
+            left_out.add(patch.ref)
     for apply in decision.applies:
         if not apply.after.isdisjoint(left_out) or not await _apply(work, apply):
             left_out.add(apply.ref)
@@ -169,7 +170,8 @@ async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], w
     work.source = work.reconciler.read(answer)
 
 
-async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
+async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> bool:
+    """Perform one merge patch, and return True unless it was refused."""
     try:
         answer = await work.downstream.patch(
             patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
@@ -180,8 +182,10 @@ async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
         raise
     except OperatorError as error:
         work.record_failure(patch.ref, "patch", error)
+        return False
     else:
         work.record("patch", patch.ref, answer)
+    return True
 
 
 async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:

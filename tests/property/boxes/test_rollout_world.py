@@ -82,6 +82,7 @@ def is_ready_at(live: Manifest, revision: str) -> bool:
 @settings(max_examples=effort(0.4))
 @given(st.integers(0, 2**16), st.integers(1, 3))
 @example(0, 1)
+@example(16, 2)
 def test_no_fault_lets_a_roll_out_exceed_its_budget_skip_a_parent_or_move_one_twice_PH_10(
     seed: int, budget: int
 ) -> None:
