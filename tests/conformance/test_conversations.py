@@ -148,7 +148,22 @@ CONVERSATIONS: dict[str, list[Turn]] = {
     "S-41 an item goes with all that others put into it": [
         apply({"spec": {"ports": [{"port": 1, "name": "n"}]}}, 201),
         Turn("json", [{"op": "add", "path": "/spec/ports/0/note", "value": "t"}], manager="two"),
-        apply(says={"spec.ports": MISSING}),
+        apply(status=422, reason="Invalid", fields={"spec.ports"}),
+    ],
+    "S-42 what an apply empties becomes null": [
+        apply({"spec": {"free": {"m": {"a": 1}, "n": {"a": {"b": 1}}}}}, 201),
+        apply({"spec": {"free": {"m": {}, "n": {"a": {}}}}}, says={"spec.free": {"m": None, "n": {"a": None}}}),
+        apply({"spec": {"free": {"m": {}, "n": {"a": {}}}}}, says={"spec.free": {"m": {}, "n": {"a": {}}}}),
+    ],
+    "S-42 which a schema that wants a map refuses": [
+        apply({"spec": {"loose": {"a": "1"}}}, 201),
+        apply({"spec": {"loose": {}}}, 422, reason="Invalid", fields={"spec.loose"}),
+        apply({"spec": {}}, says={"spec.loose": MISSING}),
+        apply({"spec": {"loose": {}}}, says={"spec.loose": {}}),
+    ],
+    "S-42 a list that an apply empties goes": [
+        apply({"spec": {"size": 1, "tags": ["a"]}}, 201),
+        apply({"spec": {"size": 1, "tags": []}}, says={"spec.tags": MISSING}),
     ],
     "S-43 a map keeps what others put into it": [
         apply({"spec": {"loose": {"a": "1"}}}, 201),
@@ -262,19 +277,6 @@ CONVERSATIONS: dict[str, list[Turn]] = {
     "a bound is a rule of the kind": [apply({"spec": {"size": 10}}, 422, reason="Invalid", fields={"spec.size"})],
 }
 
-_NEVER = (99,)
-LATER: dict[str, tuple[tuple[int, ...], list[Turn]]] = {
-    # structured-merge-diff 6.3.3 leaves null where the last item went, and the schema wants a list.
-    "S-41 an item goes with all that others put into it": (
-        (1, 36, 3),
-        [
-            *CONVERSATIONS["S-41 an item goes with all that others put into it"][:-1],
-            apply(status=422, reason="Invalid", fields={"spec.ports"}),
-        ],
-    )
-}
-"""What later servers answer otherwise, and since when."""
-
 
 @contextmanager
 def _in_process() -> Iterator[Partner]:
@@ -330,16 +332,7 @@ def namespace(partner: Partner) -> Iterator[str]:
 
 @pytest.mark.parametrize("about", CONVERSATIONS)
 def test_as_a_real_server_answers(partner: Partner, namespace: str, about: str) -> None:
-    since, turns = LATER.get(about, (_NEVER, []))
-    hold(partner, turns if _version(partner) >= since else CONVERSATIONS[about], namespace)
-
-
-def _version(partner: Partner) -> tuple[int, ...]:
-    """Return the version of a real server; the embedded one answers like 1.36.2."""
-    if isinstance(partner, OverHttp) and partner.token:
-        found = str(partner.send("GET", "/version").body["gitVersion"])
-        return tuple(int(number) for number in found.removeprefix("v").split("-")[0].split("."))
-    return (1, 36, 2)
+    hold(partner, CONVERSATIONS[about], namespace)
 
 
 def test_a_body_of_a_built_in_kind_may_omit_kind_and_version_W_36(partner: Partner, namespace: str) -> None:

@@ -109,6 +109,7 @@ KEYWORDS = {
     "minimum",
     "maximum",
     "maxItems",
+    "nullable",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-preserve-unknown-fields",

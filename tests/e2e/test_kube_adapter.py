@@ -106,6 +106,45 @@ async def prepared(api: KubeApi, things: Kind) -> AsyncIterator[Cluster]:
         await api.delete(ObjectRef(NAMESPACE, None, namespace))
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize(
+    ("before", "empty"),
+    [
+        ({"m": {"a": 1}, "n": 1}, {"m": {}, "n": 1}),
+        ({"m": {"x": {"a": 1}}}, {"m": {"x": {}}}),
+        ({"m": {"a": 1}}, {}),
+    ],
+)
+async def test_a_map_that_an_apply_empties_is_empty_and_not_null_S_42(
+    cluster: Cluster, before: dict[str, Any], empty: dict[str, Any], guarded: bool
+) -> None:
+    thing = cluster.thing("a", spec={"size": 1, "free": before})
+    made = await cluster.apply(thing)
+    emptied = {**thing, "spec": {"size": 1, "free": empty}}
+    if guarded:
+        version = made["metadata"]["resourceVersion"]
+        emptied["metadata"] = {**thing["metadata"], "resourceVersion": version}
+
+    dry = await cluster.apply(emptied, dry_run=True)
+    answer = await cluster.apply(emptied)
+
+    assert answer["spec"] == {"size": 1, "free": empty}
+    assert await cluster.api.get(cluster.ref("a")) == answer
+    assert dry["spec"]["size"] == 1
+    assert (await cluster.apply({**thing, "spec": {"size": 1, "free": empty}})) == answer
+
+
+async def test_a_refused_apply_names_what_was_refused_though_it_empties_a_map_too(cluster: Cluster) -> None:
+    thing = cluster.thing("a", spec={"size": 1, "free": {"m": 1}})
+    made = await cluster.apply(thing)
+
+    with pytest.raises(Invalid) as refusal:
+        await cluster.apply({**thing, "spec": {"size": None, "free": {}}})
+
+    assert {"spec.free", "spec.size"} <= {cause.field for cause in refusal.value.causes}
+    assert await cluster.api.get(cluster.ref("a")) == made
+
+
 async def test_what_was_created_can_be_read_listed_changed_and_deleted(cluster: Cluster) -> None:
     api, ref = cluster.api, cluster.ref("a")
     made = await api.create(cluster.thing("a", spec={"size": 1}), kind=cluster.things, field_manager="test")

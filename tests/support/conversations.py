@@ -46,6 +46,7 @@ def definition() -> dict[str, Any]:
         "words": {"type": "array", "items": text},
         "whole": {"type": "object", "additionalProperties": text, "x-kubernetes-map-type": "atomic"},
         "loose": {"type": "object", "additionalProperties": text},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     }
     status = {"type": "object", "properties": {"note": text}}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}, "status": status}}

@@ -23,6 +23,14 @@ class Refused(Exception):
         self.paths = paths
 
 
+class Emptied(Exception):
+    """The write would leave null where a map or list loses its last member; `paths` are those fields (S-42)."""
+
+    def __init__(self, paths: set[Path]) -> None:
+        super().__init__(paths)
+        self.paths = paths
+
+
 @attrs.frozen
 class Shapes:
     """Which fields a spec may have. `defaults` are those of scalars, `item_defaults` those of items by list."""
@@ -132,6 +140,8 @@ class Model:
         gone = self._dropped(last, set().union(*owners.values()), present)
         values = {path: value for path, value in {**live, **desired}.items() if path not in gone}
         present -= gone
+        if emptied := self._emptied(set().union(*owners.values()), present, gone):
+            raise Emptied(emptied)
         self.spec = self.shapes.defaulted(self.shapes.build(values, present)) if () in present else None
         for owner, path in clashes:
             owners[owner].discard(path)
@@ -182,6 +192,12 @@ class Model:
         mine = last | {path[:depth] for path in last for depth in range(len(path)) if shapes.is_struct(path[:depth])}
         lost = {path for path in mine if not (below(path, left) if shapes.is_struct(path) else path in left)}
         return {path for one in lost for path in below(one, present)}
+
+    def _emptied(self, owned: set[Path], present: set[Path], gone: set[Path]) -> set[Path]:
+        """Return the maps and lists at or below which something is owned, though their last member goes."""
+        structs = {path for path in present | gone if self.shapes.is_struct(path) and below(path, owned)}
+        found = {path for path in structs if below(path, gone) - {path} and not below(path, present) - structs}
+        return found - {()} or found
 
 
 def flat(fields: Any, path: Path = ()) -> Iterator[Path]:

@@ -136,7 +136,6 @@ _CREATES = (
         "spec.release.serviceAccountName",
     ),
     _new("unknown values source", changed(instance(), values__source="vault"), "spec.values.source"),
-    _new("inline without values", changed(instance(), values__inline=None), "spec.values.inline"),
     _new(
         "secretRef with inline",
         changed(instance(), values__source="secretRef"),

@@ -49,7 +49,7 @@ from kubelab.writes.writer import ObjectWriter, Prepared, WriteCall
 from purekube.apimachinery.manifest import Kind
 from purekube.ports import PatchType
 
-_ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.2")
+_ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.3")
 """The caller of the server's own writes: the system namespaces, the deletion of a CRD's objects."""
 
 T = TypeVar("T", Reply, ObjectPage)

@@ -4,8 +4,11 @@ import copy
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
+import attrs
+
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.ports.emptied import became_null, following, without_refused_maps
 from purekube.ports.kube import (
     KubeRequest,
     KubeTransport,
@@ -168,7 +171,7 @@ class KubeApi:
         """
         params = _strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
         ref = _target(manifest, kind)
-        return await self.transport.send(self._about(KubeVerb.APPLY, ref, params, body=manifest))
+        return await self._apply(self._about(KubeVerb.APPLY, ref, params, body=manifest), manifest)
 
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
@@ -179,8 +182,35 @@ class KubeApi:
         """
         params = _strict(field_manager, force="true" if force else None)
         ref = _target(manifest, kind)
-        request = self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest)
-        return await self.transport.send(request)
+        return await self._apply(
+            self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest), manifest
+        )
+
+    async def _apply(self, request: KubeRequest, manifest: Manifest) -> Manifest:
+        """Send an apply, and send it a second time if the first one could only empty a map by null (S-42).
+
+        Where null is refused, the map is left out of the first apply. A dry run has no second apply.
+        """
+        try:
+            answer = await self.transport.send(request)
+        except Invalid as refusal:
+            first = without_refused_maps(manifest, refusal)
+            if first is None:
+                raise
+            answer = await self._instead(attrs.evolve(request, body=first), refusal)
+        else:
+            if not became_null(manifest, answer):
+                return answer
+        if request.params.get("dryRun"):
+            return answer
+        return await self.transport.send(attrs.evolve(request, body=following(manifest, answer)))
+
+    async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
+        """Send a request in place of one that was refused. If it is invalid too, raise `refusal`."""
+        try:
+            return await self.transport.send(request)
+        except Invalid:
+            raise refusal from None
 
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""

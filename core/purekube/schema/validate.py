@@ -116,6 +116,6 @@ def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = Fal
     repeated = check_list_types(schema, value)
     if repeated and (old is None or not check_list_types(schema, old)):
         causes += repeated
-    if any(cause.reason in _BLOCKING for cause in causes):
+    if schema.has_rules and any(cause.reason in _BLOCKING for cause in causes):
         return [*causes, invalid_value(NO_FIELD, None, _UNCHECKED)]
     return causes + check_rules(schema, value, before, settled=settled)

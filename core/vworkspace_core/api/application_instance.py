@@ -80,13 +80,21 @@ class Values:
     """Chart values: inline, or one key of a Secret or ConfigMap that only Flux reads."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
-        _only_for(ValuesSource.INLINE, "inline"),
+        CelRule(
+            "self.source == 'inline' || !has(self.inline)",
+            "may be set only when source is inline",
+            holds=lambda new, _: new.source is ValuesSource.INLINE or new.inline is None,
+            field_path=".inline",
+        ),
         _only_for(ValuesSource.SECRET_REF, "secret_ref"),
         _only_for(ValuesSource.CONFIG_MAP_REF, "config_map_ref"),
     )
 
     source: ValuesSource = schema_field("Which sibling is set.")
-    inline: Mapping[str, Any] | None = schema_field("Values as they are; must hold no secret material.", default=None)
+    # An apply that empties the map leaves null, which a schema without `nullable` refuses (S-42).
+    inline: Mapping[str, Any] | None = schema_field(
+        "Values as they are; must hold no secret material.", default=None, schema={"nullable": True}
+    )
     secret_ref: KeyRef | None = schema_field("Values in a Secret.", default=None)
     config_map_ref: KeyRef | None = schema_field("Values in a ConfigMap.", default=None)
 

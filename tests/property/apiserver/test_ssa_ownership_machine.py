@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kubelab.model.failure import ApiFailure
-from tests.support.ownership_model import Model, Refused, Shapes, Spec, normal, owners_of, told
+from tests.support.ownership_model import Emptied, Model, Refused, Shapes, Spec, normal, owners_of, told
 from tests.support.ssa_world import World
 
 THING = Shapes(
@@ -48,11 +48,11 @@ class Both:
     def write(self, kind: str, manager: str, spec: Spec) -> bool:
         """Whether the write was accepted, on which both agree."""
         before = self.world.live
-        held = self._model_writes(kind, manager, spec)
+        code, held = self._model_writes(kind, manager, spec)
         failure = failure_of(lambda: self._server_writes(kind, manager, spec))
         assert (failure is not None) == bool(held)
         if failure is not None:
-            assert failure.status == 409
+            assert failure.status == code
             assert {cause.field for cause in failure.causes} == held
             assert self.world.live == before
         self.agree()
@@ -69,15 +69,18 @@ class Both:
         assert normal(self.world.object.get("spec"), THING) == normal(self.model.spec, THING)
         assert owners_of(self.world.entries) == self.model.owners
 
-    def _model_writes(self, kind: str, manager: str, spec: Spec) -> set[str]:
+    def _model_writes(self, kind: str, manager: str, spec: Spec) -> tuple[int, set[str]]:
+        """Return the status and the fields of a refusal, which are none if the write is accepted."""
         try:
             if kind == "update":
                 self.model.update(manager, spec)
             else:
                 self.model.apply(manager, spec, kind == "force")
         except Refused as refused:
-            return {told(path, THING) for path in refused.paths}
-        return set()
+            return 409, {told(path, THING) for path in refused.paths}
+        except Emptied as emptied:
+            return 422, {told(path, THING).removeprefix(".") for path in emptied.paths}
+        return 200, set()
 
     def _server_writes(self, kind: str, manager: str, spec: Spec) -> None:
         world = self.world

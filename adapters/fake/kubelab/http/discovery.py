@@ -16,7 +16,7 @@ def version_info() -> dict[str, str]:
     return {
         "major": "1",
         "minor": "36",
-        "gitVersion": "v1.36.2+kubelab",
+        "gitVersion": "v1.36.3+kubelab",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

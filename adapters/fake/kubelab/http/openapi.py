@@ -15,7 +15,7 @@ OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+
 """The Accept type for the protobuf form. `@` is invalid in a Content-Type, so the answer has the other spelling."""
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OBJECT_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_INFO: Final = {"title": "Kubernetes", "version": "v1.36.2"}
+_INFO: Final = {"title": "Kubernetes", "version": "v1.36.3"}
 _PATCH_TYPES: Final = (
     "application/json-patch+json",
     "application/merge-patch+json",

@@ -18,7 +18,7 @@ from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from purekube.ports import PatchType
 
-_AGENT: Final = "kube-controller-manager/v1.36.2"
+_AGENT: Final = "kube-controller-manager/v1.36.3"
 _GROUPS: Final = ("system:masters", "system:serviceaccounts", "system:authenticated")
 GARBAGE_COLLECTOR: Final = Caller("system:serviceaccount:kube-system:generic-garbage-collector", _GROUPS, _AGENT)
 NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespace-controller", _GROUPS, _AGENT)

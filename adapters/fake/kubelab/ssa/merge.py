@@ -110,7 +110,10 @@ class _Items:
 
 
 def remove(schema: Schema, value: Any, fields: FieldSet) -> Any:
-    """Return `value` without `fields`. A map or list that loses its last member remains, empty (S-42)."""
+    """Return `value` without `fields`. A map or list that loses its last member becomes null (S-42).
+
+    kube-apiserver 1.36.0 to 1.36.2 kept it, empty (structured-merge-diff 6.3.2); versions before and after do not.
+    """
     match shape(schema, value):
         case "scalar":
             return value
@@ -131,7 +134,7 @@ def _remove_items(schema: Schema, value: Any, fields: FieldSet) -> Any:
             remainder.append(item)
         elif not is_member(node):
             remainder.append(remove(inner, item, node))
-    return remainder
+    return remainder or None
 
 
 def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
@@ -144,7 +147,7 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
             remainder[key] = item
         elif not is_member(node):
             remainder[key] = remove(schema.applied(key) or ANYTHING, item, node)
-    return remainder
+    return remainder or None
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:

@@ -1,0 +1,49 @@
+"""Maps that a server-side apply empties: the API server stores null for them, or refuses null (S-42).
+
+The second apply of the same `{}` finds no member to remove, and is stored as it is.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from purekube.apimachinery.errors import Invalid
+from purekube.apimachinery.manifest import Manifest
+
+
+def became_null(config: Any, answer: Any) -> bool:
+    """Report whether a map is empty in the applied `config` and null in the server's `answer`.
+
+    Lists are not looked into: the items of an applied list need not be at the same place in the answer.
+    """
+    if not isinstance(config, Mapping):
+        return False
+    if not config:
+        return answer is None
+    if not isinstance(answer, Mapping):
+        return False
+    return any(name in answer and became_null(item, answer[name]) for name, item in config.items())
+
+
+def without_refused_maps(config: Manifest, refusal: Invalid) -> Manifest | None:
+    """Return `config` without the empty maps that `refusal` names; None if it names none."""
+    kept = _without(config, {cause.field for cause in refusal.causes}, "")
+    return kept if kept != config else None
+
+
+def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, item in config.items():
+        field = f"{path}.{name}" if path else name
+        if isinstance(item, Mapping) and item:
+            kept[name] = _without(item, fields, field)
+        elif item != {} or field not in fields:
+            kept[name] = item
+    return kept
+
+
+def following(config: Manifest, answer: Manifest) -> Manifest:
+    """Return `config` for an apply after the one that got `answer`: a resourceVersion in it is the new one."""
+    if "resourceVersion" not in config["metadata"]:
+        return config
+    version = answer["metadata"]["resourceVersion"]
+    return {**config, "metadata": {**config["metadata"], "resourceVersion": version}}
