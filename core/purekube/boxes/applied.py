@@ -18,7 +18,7 @@ from typing import Any, Final, assert_never
 import attrs
 
 from purekube.apimachinery.definitions import BOX_DOMAIN
-from purekube.apimachinery.manifest import Kind, Manifest, content_hash, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path
 from purekube.apimachinery.meta import APPLIED_HASH, Condition, ObjectMeta
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
@@ -278,17 +278,24 @@ def _rolled_out(state: BoxState) -> Decision:
     due = seconds_until_due(state.parents, state.now)
     if learned:  # the next decision of this pass goes on from it
         return Decision(patches=learned, requeue=Requeue.at_latest(due))
-    by_ref = {parent.ref: parent for parent in state.parents}
-    # After one that is refused no other moves: those that moved are a prefix (PH-10).
-    moves = (
-        attrs.evolve(move(ref, by_ref[ref].metadata, state.target, state.now), after=frozenset(state.step.moves[:at]))
-        for at, ref in enumerate(state.step.moves)
-    )
     kept = {*state.in_use, state.target, state.applied.revision, state.assignments.newcomers}
     left = (Delete(each.ref, each.uid, each.resource_version) for each in superfluous(state.history, kept))
     return Decision(
-        applies=tuple(_definition(state)), patches=tuple(moves), deletes=tuple(left), requeue=Requeue.at_latest(due)
+        applies=tuple(_definition(state)),
+        patches=tuple(_moves(state)),
+        deletes=tuple(left),
+        requeue=Requeue.at_latest(due),
     )
+
+
+def _moves(state: BoxState) -> Iterator[MergePatch]:
+    """Yield the moves. Each comes after the one before it, so that those that moved are a prefix (PH-10)."""
+    by_ref = {parent.ref: parent for parent in state.parents}
+    former: frozenset[ObjectRef] = frozenset()
+    for ref in state.step.moves:
+        patch = move(ref, by_ref[ref].metadata, state.target, state.now)
+        yield attrs.evolve(patch, after=former)
+        former = frozenset((ref,))
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:

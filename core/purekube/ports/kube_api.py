@@ -171,7 +171,7 @@ class KubeApi:
         """
         params = _strict(field_manager, force="true" if force else None, dryRun="All" if dry_run else None)
         ref = _target(manifest, kind)
-        return await self._apply(self._about(KubeVerb.APPLY, ref, params, body=manifest), manifest)
+        return await self._apply(self._about(KubeVerb.APPLY, ref, params, body=manifest))
 
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
@@ -182,11 +182,9 @@ class KubeApi:
         """
         params = _strict(field_manager, force="true" if force else None)
         ref = _target(manifest, kind)
-        return await self._apply(
-            self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest), manifest
-        )
+        return await self._apply(self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest))
 
-    async def _apply(self, request: KubeRequest, manifest: Manifest) -> Manifest:
+    async def _apply(self, request: KubeRequest) -> Manifest:
         """Send an apply, and send it a second time if the first one could only empty a map by null (S-42).
 
         Where null is refused, the map is left out of the first apply. A dry run has no second apply.
@@ -194,16 +192,16 @@ class KubeApi:
         try:
             answer = await self.transport.send(request)
         except Invalid as refusal:
-            first = without_refused_maps(manifest, refusal)
+            first = without_refused_maps(request.body, refusal)
             if first is None:
                 raise
             answer = await self._instead(attrs.evolve(request, body=first), refusal)
         else:
-            if not became_null(manifest, answer):
+            if not became_null(request.body, answer):
                 return answer
         if request.params.get("dryRun"):
             return answer
-        return await self.transport.send(attrs.evolve(request, body=following(manifest, answer)))
+        return await self.transport.send(attrs.evolve(request, body=following(request.body, answer)))
 
     async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
         """Send a request in place of one that was refused. If it is invalid too, raise `refusal`."""
