@@ -55,9 +55,14 @@ class Cluster:
 
 
 def definition(kind: Kind) -> dict[str, Any]:
-    """A CRD with a spec of a number, a free map and a status."""
+    """A CRD with a spec of a number, a free map and one with a rule, and with a status."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    spec = {"type": "object", "properties": {"size": {"type": "integer"}, "free": free}}
+    ruled = {
+        "type": "object",
+        "properties": {"maybe": {"type": "string", "nullable": True}, "told": {"type": "boolean"}},
+        "x-kubernetes-validations": [{"rule": "has(self.maybe) == self.told"}],
+    }
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}, "free": free, "ruled": ruled}}
     schema = {"type": "object", "properties": {"spec": spec, "status": free}}
     version = {"name": kind.version, "served": True, "storage": True, "subresources": {"status": {}}}
     names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
@@ -143,6 +148,17 @@ async def test_a_refused_apply_names_what_was_refused_though_it_empties_a_map_to
 
     assert {"spec.free", "spec.size"} <= {cause.field for cause in refusal.value.causes}
     assert await cluster.api.get(cluster.ref("a")) == made
+
+
+@pytest.mark.parametrize(("maybe", "present"), [(None, False), ("", True)])
+async def test_a_declared_field_that_is_null_is_absent_for_a_rule(
+    cluster: Cluster, maybe: str | None, present: bool
+) -> None:
+    with pytest.raises(Invalid):
+        await cluster.apply(cluster.thing("a", spec={"ruled": {"maybe": maybe, "told": not present}}))
+
+    made = await cluster.apply(cluster.thing("a", spec={"ruled": {"maybe": maybe, "told": present}}))
+    assert made["spec"]["ruled"] == {"maybe": maybe, "told": present}
 
 
 async def test_what_was_created_can_be_read_listed_changed_and_deleted(cluster: Cluster) -> None:

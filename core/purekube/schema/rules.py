@@ -14,6 +14,8 @@ from purekube.schema.structure import equal
 
 def needs_conversion(schema: Schema) -> bool:
     """Report whether any value under `schema` has another form in a rule than in JSON."""
+    if any(child.nullable for child in schema.properties.values()):
+        return True
     if schema.type is JsonType.STRING:
         return schema.format in ("date-time", "date", "duration", "byte")
     if schema.type is JsonType.NUMBER or schema.list_type is not ListType.ATOMIC:
@@ -23,11 +25,15 @@ def needs_conversion(schema: Schema) -> bool:
 
 
 def convert(schema: Schema | None, value: Any) -> Any:
-    """Return `value` with each part in the type that CEL rules see for its schema."""
+    """Return `value` with each part in the type that CEL rules see for its schema.
+
+    A declared field that is null is absent for a rule: measured with `has(self.f)` on kube-apiserver 1.34.3 and 1.36.3.
+    """
     if schema is None or value is None:
         return value
     if isinstance(value, dict):
-        return {key: convert(schema.child(key), item) for key, item in value.items()}
+        seen = {key: item for key, item in value.items() if item is not None or key not in schema.properties}
+        return {key: convert(schema.child(key), item) for key, item in seen.items()}
     if isinstance(value, list):
         return _list(schema, [convert(schema.items, item) for item in value])
     if schema.type is JsonType.NUMBER and isinstance(value, int) and not isinstance(value, bool):

@@ -45,6 +45,15 @@ def test_a_contract_between_fields(value: dict[str, Any], holds: bool) -> None:
     assert (causes(schema, {"spec": value}) == []) is holds
 
 
+@pytest.mark.parametrize("rule", ["!has(self.f)", "!self.?f.hasValue()", "!has(self.deep.f)", "'f' in self.map"])
+def test_a_declared_field_that_is_null_is_absent_for_a_rule_and_a_key_of_a_map_is_not(rule: str) -> None:
+    maybe = {**STRING, "nullable": True}
+    fields = {"f": maybe, "deep": {"type": "object", "properties": {"f": maybe}}}
+    fields["map"] = {"type": "object", "additionalProperties": maybe}
+    schema = whole(o=ruled({"type": "object", "properties": fields}, rule))
+    assert causes(schema, {"o": {"f": None, "deep": {"f": None}, "map": {"f": None}}}) == []
+
+
 def test_a_transition_rule_runs_only_where_there_was_a_value() -> None:
     schema = whole(f=ruled(STRING, {"rule": "self == oldSelf", "message": "is immutable"}))
     assert causes(schema, {"f": "a"}) == []
