@@ -30,10 +30,7 @@ from tests.support.passing_time import go_on
 from tools.cluster.charts import NAMES
 
 _PLACE: Final = "org"
-_UNKNOWN_AUTHORITY: Final = (
-    'x509: certificate signed by unknown authority (possibly because of "x509: ECDSA verification failure" '
-    'while trying to verify candidate authority certificate "kubelab-ca")'
-)
+_UNKNOWN_AUTHORITY: Final = "x509: certificate signed by unknown authority"
 _LONGEST: Final = timedelta(hours=1)
 
 
