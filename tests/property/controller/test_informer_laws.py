@@ -228,6 +228,7 @@ EDITS = [*(write(name) for name in NAMES), *(delete(name) for name in NAMES)]
     JITTERS,
 )
 @example([serve(20)], [write("a")], 1, "half open", 3.0, [write("a")], [0.5])
+@example([serve(1), write("a"), serve(1)], [], 1, "clean end", 3.0, [write("a")], [0.0])
 @example([serve(20)], [write("a"), write("b")], 2, "half open", 3.0, [write("b"), write("a"), write("c")], [0.5])
 @example([serve(20)], [write("a"), serve(2), write("b"), serve(2)], 2, "reset", 9.0, [write("b"), write("a")], [0.9])
 def test_after_a_snapshot_is_restored_every_edit_is_seen_within_the_quiet_limit_and_one_list_RUN_1(
@@ -268,7 +269,7 @@ def test_restored_storage_is_noticed_at_once_where_the_server_is_back_before_any
     rig.heal(for_seconds=10.0)
     CUTS[cut](rig)
     rig.world.restore(back)
-    while not rig.watching or rig.state.in_doubt:
+    while not rig.watching or rig.state.doubted_since is not None:
         rig.serve()
     run(rig, after)
     while rig.serve():

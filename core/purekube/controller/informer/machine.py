@@ -11,7 +11,7 @@ Guarantees
     after its list, the first relist after a quiet time, and a watch after one that lasted.
     A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a
     watch from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer
-    than `resume_within`, everything is listed again; a watch that ended before its time or broke is resumed where it
+    than `resume_within`, however many attempts were made in it, everything is listed again; a watch that ended before its time or broke is resumed where it
     stopped only if a list of one object shows that the server is not older than that position.
 Assumption
     resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
@@ -111,8 +111,9 @@ def resume_or_relist(
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
     waiting, effects = pause(counted, moment, trouble, at_least=at_least)
-    if waiting.wake_at - moment.now <= moment.policy.resume_within:
-        return attrs.evolve(waiting, in_doubt=True), effects
+    since = moment.now if state.doubted_since is None else state.doubted_since
+    if waiting.wake_at - since <= moment.policy.resume_within:
+        return attrs.evolve(waiting, doubted_since=since), effects
     listing = attrs.evolve(waiting, phase=InformerPhase.LISTING, continue_token="")
     return listing, (DiscardPages(), Relist(RelistCause.INTERRUPTED), *effects)
 
@@ -128,7 +129,7 @@ def resume(state: InformerState, moment: InformerContext) -> InformerStep:
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
             return attrs.evolve(asking, phase=InformerPhase.LISTING), (ReadPage(state.continue_token),)
-        case InformerPhase.WATCHING if state.in_doubt:
+        case InformerPhase.WATCHING if state.doubted_since is not None:
             return asking, (ReadPage(limit=1),)
         case InformerPhase.WATCHING:
             return asking, (_stream(state, moment),)
@@ -195,10 +196,15 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 
 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Resume the watch, unless the server is older than its position: then its storage was restored, so list again."""
+    """Resume the watch, or list again if the server is older than its position, or was away long enough to be restored.
+
+    A restored server that has reached the position again by other writes cannot be told by its version.
+    """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
-    return resume(attrs.evolve(state, in_doubt=False), moment)
+    if state.doubted_since is not None and moment.now - state.doubted_since > moment.policy.resume_within:
+        return relist(state, RelistCause.INTERRUPTED, moment)
+    return resume(attrs.evolve(state, doubted_since=None), moment)
 
 
 def _page(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
@@ -217,7 +223,7 @@ def _finish_list(state: InformerState, page: PageRead, moment: InformerContext) 
     fresh = attrs.evolve(
         state,
         continue_token="",
-        in_doubt=False,
+        doubted_since=None,
         phase=InformerPhase.WATCHING,
         has_synced=True,
         resource_version=version,
@@ -274,7 +280,7 @@ def _stream_ended(state: InformerState, moment: InformerContext) -> InformerStep
         return resume_or_relist(state, moment, ReportWatchError("the watch was closed at once"))
     if moment.now - state.listed_at >= policy.relist_after:
         return relist_now(state, RelistCause.PERIODIC, moment)
-    ended = attrs.evolve(state, in_doubt=lasted < policy.watch_timeout)
+    ended = attrs.evolve(state, doubted_since=moment.now if lasted < policy.watch_timeout else None)
     if lasted < policy.shortest_watch:
         return wait_for(ended, policy.shortest_watch - lasted, moment)
     return resume(ended, moment)

@@ -76,8 +76,11 @@ class InformerState:
     """The time of the last usable answer of the server."""
     listed_at: float = float("-inf")
     wake_at: float = 0.0
-    in_doubt: bool = False
-    """The server may have lost the history of this position; a list must confirm it before the watch is resumed."""
+    doubted_since: float | None = None
+    """The time since which the server may have lost the history of this position; None if that is out of the question.
+
+    A list must confirm the position before the watch is resumed.
+    """
     had_event: bool = False
     """The stream brought an event other than a bookmark."""
     bookmarks: bool = True
@@ -102,7 +105,7 @@ class InformerState:
             heard_at=now,
             listed_at=self.listed_at,
             wake_at=self.wake_at,
-            in_doubt=self.in_doubt,
+            doubted_since=self.doubted_since,
             had_event=self.had_event or not bookmark,
             bookmarks=self.bookmarks or bookmark,
             bookmarked=self.bookmarked or bookmark,
