@@ -73,8 +73,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = TIMEOUT
     if config.getoption("--workers") > 1:
         config.pluginmanager.register(ForkedWorkers(config.getoption("--workers")))
+    if EFFORT.long:
+        config.pluginmanager.register(FailuresAtOnce(config))
     if EFFORT.profile == "same":
         _draw_no_constants_of_modules()
+
+
+class FailuresAtOnce:
+    """A printer of each failure when it happens, since the summary of a long run is an hour away, and may never come."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print a failure. Worker processes have no reporter of their own."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\n{report.nodeid}\n{report.longreprtext}")
 
 
 def _takes_slow_ones(config: pytest.Config) -> bool:

@@ -864,3 +864,12 @@ def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
         machine.people_delete(HELM)
         machine.a_registry_is_going_to_fail(SourceFault.INVALID_URL, 1, None, 0)
         machine.an_hour_passes_at_once()
+
+
+def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> None:
+    """`SEED=2403` found it: the oracle held the twin of the same intent to the Operation."""
+    with life(source_type="oci") as machine:
+        machine.an_operation_asks_for_more(None, None, 0)
+        machine.submit_a_twin({**PLAIN, "source_type": "oci"}, 0, stays=True)
+        machine.people_delete_the_instance(Propagation.BACKGROUND, INSTANCE, 400)
+        assert machine.world.condition(TWIN, "Ready")[0] == "True"
