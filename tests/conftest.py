@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FailuresAtOnce:
-    """A printer of each failure when it happens, since the summary of a long run is an hour away, and may never come."""
+    """A printer of each failure when it happens: the summary of a long run is an hour away, and may never come."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

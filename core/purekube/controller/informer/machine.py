@@ -9,10 +9,11 @@ Guarantees
     The store is replaced in one step, never emptied while a list is under way.
     No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
     after its list, the first relist after a quiet time, and a watch after one that lasted.
-    A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a
-    watch from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer
-    than `resume_within`, however many attempts were made in it, everything is listed again; a watch that ended before its time or broke is resumed where it
-    stopped only if a list of one object shows that the server is not older than that position.
+    A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a watch
+    from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer than
+    `resume_within`, however many attempts were made in it, everything is listed again; a watch that ended before its
+    time or broke is resumed where it stopped only if a list of one object shows that the server is not older than that
+    position.
 Assumption
     resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
     compared. An API server that is stopped for a restore is away for at least three seconds.
@@ -198,7 +199,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     """Resume the watch, or list again if the server is older than its position, or was away long enough to be restored.
 
-    A restored server that has reached the position again by other writes cannot be told by its version.
+    A restored server that has reached the position again by other writes cannot be recognized by its version.
     """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
